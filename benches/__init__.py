@@ -1,1 +1,1 @@
-"""Speed and memory of Gristmill beside its peers: `python -m benches [ROW...]`."""
+"""Speed and memory of Gristmill compared with its peers: `python -m benches [ROW...]`."""

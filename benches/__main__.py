@@ -1,4 +1,4 @@
-"""Measures the rows and prints the table: `python -m benches [ROW...] [--peers] [--quick]`."""
+"""The command that measures the rows and prints the table: `python -m benches [ROW...] [--peers] [--quick]`."""
 
 import argparse
 import json
@@ -13,14 +13,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TextIO
 
-from benches import adapters, machine
-from benches.adapters.gristmill_engine import build_info
+from benches import engines, machine
+from benches.engines.ours import build_info
 from benches.model import Block, Row, Settings
 from benches.rows import GROUPS, ROWS
 from benches.table import Verdict, quantity, render, verdict
-from gristmill import _descent
+from gristmill import instruments
 
-#: What the peers are, and what the rows of contexts run.
+#: The requirements of the peers and of the rows of contexts.
 PEERS_FILES = [machine.ROOT / "requirements" / f"{name}.txt" for name in ("peers", "contexts")]
 
 
@@ -39,7 +39,7 @@ class Bench:
         self.log.flush()
 
     def row(self, row: Row) -> list[Verdict]:
-        """Measures all blocks of a row, those with repeats in turns."""
+        """Measures all blocks of a row; those with repeats take turns."""
         series: dict[tuple[str, str], list[float]] = {}
         missing: dict[tuple[str, str], str] = {}
         blocks = row.blocks(self.settings)
@@ -65,12 +65,12 @@ class Bench:
         return verdicts
 
     def block(self, row: Row, block: Block) -> dict[str, Any]:
-        """Measures one block in a fresh process; writes its series down."""
+        """Measures one block in a fresh process, and writes its series to the log."""
         empty: dict[str, Any] = {"series": {}, "units": {}, "parameters": {}}
-        if block.name in adapters.PEERS:
+        if block.name in engines.PEERS:
             if block.name not in self.against:
                 return {**empty, "missing": {"*": "left out"}}
-            if adapters.PEERS[block.name].version() is None:
+            if engines.PEERS[block.name].version() is None:
                 return {**empty, "missing": {"*": "not installed"}}
         start, before = time.monotonic(), machine.disturbance()
         with tempfile.TemporaryDirectory(prefix="gb-", ignore_cleanup_errors=True) as folder:
@@ -99,16 +99,16 @@ class Bench:
 
 
 def run_block(command: list[str], timeout_s: float, folder: Path) -> str | None:
-    """Runs a command with a folder for its output and whatever it leaves behind; returns why it failed, or None."""
+    """Runs a command with a folder for its output and temporary files. Returns the reason of its failure, or None."""
     log = folder / "log"
-    status = _descent.run_bounded(command, timeout_s, log, {**os.environ, "TMPDIR": str(folder)})
+    status = instruments.run_bounded(command, timeout_s, log, {**os.environ, "TMPDIR": str(folder)})
     if status is None:
         return f"no result within {timeout_s:.0f} s"
-    return None if status == 0 else f"failed ({status}): {_descent.last_line(log)}"
+    return None if status == 0 else f"failed ({status}): {instruments.last_line(log)}"
 
 
 def main() -> int:
-    """Parses the command line, measures, prints."""
+    """Parses the command line, measures, and prints the table."""
     options = arguments()
     if options.list:
         print("\n".join(f"{row.key:19}{row.title}" for row in ROWS.values()))
@@ -123,9 +123,9 @@ def main() -> int:
         print(refusal, file=sys.stderr)
         return 2
     settings = Settings(quick=options.quick, ours=options.ours)
-    # A terminated run ends its descent too, instead of leaving it to init.
+    # SIGTERM also ends the run's descendants, instead of leaving them to init.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    _descent.adopt_orphans()
+    instruments.adopt_orphans()
     folder = machine.ROOT / "bench-results"
     folder.mkdir(exist_ok=True)
     path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{machine.commit()}.jsonl"
@@ -133,7 +133,7 @@ def main() -> int:
     load = machine.disturbance()["load_1_min"]
     with path.open("w", encoding="utf-8") as log:
         bench = Bench(settings, options.against, log, path)
-        versions = {key: engine.version() for key, engine in adapters.ENGINES.items()}
+        versions = {key: engine.version() for key, engine in engines.ENGINES.items()}
         bench.write(
             "run",
             started=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -141,7 +141,7 @@ def main() -> int:
             settings=asdict(settings),
             machine=machine.fingerprint(),
             versions=versions,
-            build=build_info() if options.ours == adapters.OURS else {},
+            build=build_info() if options.ours == engines.OURS else {},
         )
         for key in options.rows or ROWS:
             found = bench.row(ROWS[key])
@@ -158,8 +158,8 @@ def main() -> int:
                 )
                 bench.write("line", key=key, **dict(zip(names, one.cells(), strict=True)))
             verdicts += found
-    if options.ours != adapters.OURS:
-        print(f"'ours' is {adapters.ENGINES[options.ours].name} standing in: not our figures")
+    if options.ours != engines.OURS:
+        print(f"'ours' is {engines.ENGINES[options.ours].name} standing in: not our figures")
     if options.quick:
         print("quick: short samples, a smaller flat row; not the figures to publish")
     print(render(verdicts))
@@ -180,30 +180,30 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--against",
         type=lambda text: text.split(","),
-        default=list(adapters.PEERS),
+        default=list(engines.PEERS),
         metavar="PEER,...",
-        help=f"peers to measure: {', '.join(adapters.PEERS)}",
+        help=f"peers to measure: {', '.join(engines.PEERS)}",
     )
     parser.add_argument(
         "--ours",
-        default=adapters.OURS,
-        choices=adapters.ENGINES,
+        default=engines.OURS,
+        choices=engines.ENGINES,
         help="engine that stands in for ours, to try the harness",
     )
     options = parser.parse_args()
     options.rows = [one for key in options.rows for one in GROUPS.get(key, (key,))]
     unknown = [key for key in options.rows if key not in ROWS]
-    unknown += [key for key in options.against if key and key not in adapters.PEERS]
+    unknown += [key for key in options.against if key and key not in engines.PEERS]
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}; see --list and --help")
     return options
 
 
 def refused(ours: str) -> str | None:
-    """Returns why nothing is measured: no build, or one that is not a release build."""
-    if ours != adapters.OURS:
+    """Returns the reason why nothing can be measured, such as a missing build or no release build, or None."""
+    if ours != engines.OURS:
         return None
-    if adapters.ENGINES[ours].version() is None:
+    if engines.ENGINES[ours].version() is None:
         return "gristmill is not installed here: run ./dev build, then ./dev bench"
     profile = build_info().get("profile")
     if profile != "release":

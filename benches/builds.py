@@ -1,7 +1,7 @@
-"""Two builds of our engine side by side: the installed one, and one made for a row alone.
+"""Two builds of our engine side by side: the installed one, and one made only for a row.
 
-Each runs in a process of its own, because a process can load one of them only. The second build
-goes to a folder of its own, so that the installed one stays what it is.
+Each build runs in its own process, because a process can load only one of them. The second build goes to its own
+folder, so that the installed one stays unchanged.
 """
 
 import os
@@ -16,9 +16,9 @@ from benches import machine
 from benches.model import Unavailable
 
 
-def without_tags() -> Path:
-    """Builds the module with tags compiled out; returns the folder it is imported from."""
-    folder = machine.ROOT / "target" / "untagged"
+def without_timings() -> Path:
+    """Builds the module with timings compiled out. Returns the folder to import it from."""
+    folder = machine.ROOT / "target" / "untimed"
     wheels, package = folder / "wheels", folder / "package"
     command = [sys.executable, "-m", "maturin", "build", "--release", "--locked", "--quiet"]
     command += ["--no-default-features", "--interpreter", sys.executable, "--out", str(wheels)]
@@ -26,7 +26,7 @@ def without_tags() -> Path:
     try:
         subprocess.run(command, cwd=machine.ROOT, env=environment, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise Unavailable(f"a module without tags cannot be built: {error}") from error
+        raise Unavailable(f"a module without timings cannot be built: {error}") from error
     newest = max(wheels.glob("*.whl"), key=lambda wheel: wheel.stat().st_mtime)
     with zipfile.ZipFile(newest) as wheel:
         wheel.extractall(package)
@@ -34,15 +34,15 @@ def without_tags() -> Path:
 
 
 class Side:
-    """A build at work in its process."""
+    """A build that runs in its process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
-        #: Whether futures of this build carry tags.
-        self.has_tags = self._answer() == "tagged"
+        #: True if futures of this build carry timings.
+        self.has_timings = self._answer() == "timed"
 
     def seconds(self, count: int) -> float:
-        """Runs a burst of `count` submissions; returns how long it took in its process."""
+        """Runs a burst of `count` submissions. Returns its seconds, measured in that process."""
         assert self._process.stdin is not None
         print(count, file=self._process.stdin, flush=True)
         return float(self._answer())

@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--ours", required=True)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    # Peers fork beside threads and leave files open; what they warn of is not our figure.
+    # Peers fork with running threads and leave files open. Their warnings are irrelevant here.
     warnings.simplefilter("ignore")
     settings = Settings(quick=options.quick, ours=options.ours)
     try:
@@ -35,5 +35,5 @@ def main() -> int:
 if __name__ == "__main__":
     status = main()
     sys.stderr.flush()
-    # The recording is safe: an engine that hangs in its exit handlers must not hold the run.
+    # The recording is saved: an engine that hangs in its exit handlers must not delay the run.
     os._exit(status)

@@ -1,16 +1,16 @@
-"""Timing: sizes a sample, alternates the sides, keeps the pools warm between the samples."""
+"""Timing: sample sizes, alternation of the sides, and pools that stay warm between the samples."""
 
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter, sleep
 
-from benches import adapters, work
-from benches.adapters.base import Engine
+from benches import engines, work
+from benches.engines.base import Engine
 from benches.model import Settings
 
-#: Silence before each sample. Longer than the spin window of any engine here (2 ms), so that the
-#: workers of the other side sleep while this one is measured.
+#: The silence before each sample, seconds. It exceeds the spin window of any engine here (2 ms), so that the workers of
+#: the other side sleep while this one is measured.
 SETTLE_S = 0.006
 
 Measure = Callable[[], Mapping[str, float]]
@@ -44,7 +44,7 @@ def seconds(run: Callable[[int], object], count: int) -> float:
 def sized(
     settings: Settings, run: Callable[[int], object], *, low: int = 64, high: int = 4_000_000
 ) -> int:
-    """Finds how many operations fill one sample; the search is the warm-up as well."""
+    """Finds the number of operations that fill one sample. The search also warms the engine up."""
     count = low
     run(count)
     while True:
@@ -67,9 +67,9 @@ def cost(key: str, run: Callable[[int], object], count: int) -> Measure:
 
 @contextmanager
 def opened(*engines: Engine) -> Iterator[None]:
-    """Starts the engines and proves each with a task; closes them in the end.
+    """Starts the engines and checks each with a task; closes them at exit.
 
-    Peers are named first: those that fork do so before we have a thread.
+    Peers come first: those that fork do so before this process has a thread.
     """
     started: list[Engine] = []
     try:
@@ -88,17 +88,17 @@ def opened(*engines: Engine) -> Iterator[None]:
 def contest(
     settings: Settings, peer: str | None, workers: int
 ) -> Iterator[list[tuple[str, Engine]]]:
-    """Opens our engine, and the peer where one is named; yields (series key, engine) in order."""
-    ours = adapters.ours(settings.ours, workers)
+    """Opens our engine, and the peer if one is named; yields (series key, engine) in order."""
+    ours = engines.ours(settings.ours, workers)
     if peer is None:
         with opened(ours):
             yield [("ours", ours)]
         return
-    other = adapters.peer(peer, workers)
+    other = engines.peer(peer, workers)
     with opened(other, ours):
         yield [("ours", ours), ("peer", other)]
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Reads a percentile from sorted samples, the nearest rank."""
+    """Returns a percentile of sorted samples, by the nearest rank."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

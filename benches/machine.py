@@ -1,22 +1,22 @@
-"""Fingerprint of the machine and the memory of this process, read from /proc and /sys."""
+"""The fingerprint of the machine and the memory of this process, read from /proc and /sys."""
 
 import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
-from gristmill import _machine
+from gristmill import instruments
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def fingerprint() -> dict[str, Any]:
-    """Describes machine, system and interpreter, and what is measured: what a reader needs to repeat the run."""
-    return {**_machine.facts(), "commit": commit()}
+    """Describes machine, system, interpreter and measured commit, which a reader needs to repeat the run."""
+    return {**instruments.machine_facts(), "commit": commit()}
 
 
 def commit() -> str:
-    """Names the commit that is measured, with `-dirty` where the tree differs from it."""
+    """Returns the measured commit, with `-dirty` if the tree differs from it."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=10"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
@@ -26,20 +26,20 @@ def commit() -> str:
 
 
 def disturbance() -> dict[str, float]:
-    """Reads how busy the machine is besides us: load average, and seconds stolen since boot."""
+    """Returns the load of the machine by others: load average, and seconds stolen since boot."""
     ticks = os.sysconf("SC_CLK_TCK")
-    columns = _machine.text("/proc/stat").split("\n", 1)[0].split()
+    columns = instruments.file_text("/proc/stat").split("\n", 1)[0].split()
     stolen = int(columns[8]) / ticks if len(columns) > 8 else 0.0
     return {"load_1_min": os.getloadavg()[0], "stolen_s": stolen}
 
 
 def resident() -> int:
-    """Returns the resident bytes of this process, shared mappings that it touched included."""
-    return 1024 * int(_machine.fields("/proc/self/status")["VmRSS"].split()[0])
+    """Returns the resident bytes of this process, including the shared mappings that it touched."""
+    return 1024 * int(instruments.file_fields("/proc/self/status")["VmRSS"].split()[0])
 
 
 def resident_parts() -> dict[str, int]:
-    """Splits the resident bytes of this process into private, file and shared memory."""
-    status = _machine.fields("/proc/self/status")
+    """Returns the resident bytes of this process as private, file and shared memory."""
+    status = instruments.file_fields("/proc/self/status")
     names = {"anonymous": "RssAnon", "file": "RssFile", "shared": "RssShmem"}
     return {name: 1024 * int(status[key].split()[0]) for name, key in names.items()}

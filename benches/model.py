@@ -1,8 +1,8 @@
-"""What a measurement is made of: settings, blocks, recordings, lines and their goals.
+"""The model of a measurement: settings, blocks, recordings, lines and their goals.
 
-A *row* is one row of the table of promised figures. It is measured in *blocks*, each in a fresh
-process, so that no engine inherits the threads, memory or garbage of another. A block records
-*series* of samples; a *line* of the printed table reads one or two of them.
+A *row* is one row of the table of promised figures. It is measured in *blocks*, each in a fresh process, so that no
+engine inherits the threads, memory or garbage of another. A block records *series* of samples; a *line* of the printed
+table reads one or two of them.
 """
 
 from abc import ABC, abstractmethod
@@ -13,45 +13,45 @@ from typing import Any, ClassVar, Literal
 
 Better = Literal["higher", "lower"]
 
-#: Name of the block that measures our engine with no peer alive beside it.
+#: The name of the block that measures our engine while no peer runs.
 ALONE = "alone"
 
 
 class Unavailable(Exception):
-    """A series that cannot be measured here; its text is the reason printed in the table."""
+    """An error for a series that cannot be measured here. Its text is the reason printed in the table."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How long to measure, and what stands in our engine's place."""
+    """The length of the measurements, and the engine in the place of ours."""
 
     quick: bool = False
     ours: str = "gristmill"
 
     @property
     def sample_s(self) -> float:
-        """Aimed length of a sample: far above timer and wake-up noise, below drift."""
+        """The target length of a sample, seconds: far above timer and wake-up noise, below drift."""
         return 0.025 if self.quick else 0.1
 
     @property
     def samples(self) -> int:
-        """Samples of a series where one is short."""
+        """The number of samples of a series if samples are short."""
         return 30
 
     @property
     def budget_s(self) -> float:
-        """Time after which a block stops sampling, once it has `samples_min`."""
+        """The time after which a block stops sampling once it has `samples_min`, seconds."""
         return 8.0 if self.quick else 40.0
 
     @property
     def samples_min(self) -> int:
-        """Samples of a series however long one is."""
+        """The least number of samples of a series, however long one takes."""
         return 3 if self.quick else 5
 
 
 @dataclass(frozen=True)
 class Block:
-    """One fresh process that measures; `repeats` of it where it can give a single sample."""
+    """One fresh process that measures. It is repeated `repeats` times if it can give only a single sample."""
 
     name: str
     repeats: int = 1
@@ -60,7 +60,7 @@ class Block:
 
 @dataclass
 class Recording:
-    """What one block measured: series by key, the unit of each, and the sizes it chose."""
+    """The results of one block: series by key, the unit of each, and the chosen sizes."""
 
     series: dict[str, list[float]] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Goal:
-    """A promised figure: a bound on our median itself or on its ratio to the reference."""
+    """A promised figure: a limit of our median itself or of its ratio to the reference."""
 
     limit: float
     of: Literal["value", "ratio"] = "value"
@@ -86,8 +86,8 @@ class Goal:
 class Line:
     """One line of the printed table.
 
-    `ours` and `reference` are keys of series of `block`; `reference_block` where the reference
-    was measured in another one. The ratio is always ours divided by the reference.
+    `ours` and `reference` are keys of series of `block`; `reference_block` is set if the reference was measured in
+    another block. The ratio is always ours divided by the reference.
     """
 
     label: str
@@ -106,21 +106,21 @@ class Row(ABC):
 
     key: ClassVar[str]
     title: ClassVar[str]
-    #: Unit of the row's lines and of the goals that bound a value: "/s", "s", "B" or "%".
+    #: The unit of the row's lines and of the goals that limit a value: "/s", "s", "B" or "%".
     unit: ClassVar[str]
 
     @abstractmethod
     def blocks(self, settings: Settings) -> list[Block]:
-        """Names the fresh processes that the row needs."""
+        """Returns the fresh processes that the row needs."""
 
     @abstractmethod
     def lines(self) -> list[Line]:
-        """Names the lines that the row prints."""
+        """Returns the lines that the row prints."""
 
     @abstractmethod
     def measure(self, block: str, settings: Settings) -> Recording:
-        """Measures one block; runs in its process."""
+        """Measures one block; runs in the block's process."""
 
     def draw(self, series: Mapping[tuple[str, str], Sequence[float]], path: Path) -> bool:
-        """Draws the row's series, by block and key, into a file; returns whether there is something to see."""
+        """Draws the row's series, by block and key, into a file. Returns whether it drew anything."""
         return False

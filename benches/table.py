@@ -16,7 +16,7 @@ _PREFIXES = {1e9: "G", 1e6: "M", 1e3: "k", 1.0: "", 1e-3: "m", 1e-6: "u", 1e-9: 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One line of the table, worked out."""
+    """The evaluation of one line of the table."""
 
     line: Line
     unit: str
@@ -28,7 +28,7 @@ class Verdict:
     def ratios(self) -> list[float]:
         """Ours divided by the reference, pair by pair as they were sampled.
 
-        Samples of two blocks were not taken in pairs: theirs is one ratio, of the medians.
+        Samples of two blocks were not taken in pairs, so they have one ratio, that of the medians.
         """
         if not self.ours or not self.reference:
             return []
@@ -38,7 +38,7 @@ class Verdict:
 
     @property
     def reached(self) -> str:
-        """Names the highest goal reached."""
+        """The name of the highest goal reached, or the reason why there is none."""
         line = self.line
         if not self.ours or (line.reference and not self.reference):
             return f"not measured: {self.missing}"
@@ -76,7 +76,7 @@ class Verdict:
 
 
 def verdict(line: Line, series: Series, unit: str, missing: str) -> Verdict:
-    """Works out a line from all series of its row, keyed by block and series."""
+    """Evaluates a line with all series of its row, keyed by block and series."""
     ours = series.get((line.block, line.ours), ())
     reference: Sequence[float] = ()
     if line.reference:
@@ -110,7 +110,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def scale(value: float, unit: str) -> tuple[float, str]:
-    """Chooses the prefix for a value; percent, bytes and whole seconds upwards have none."""
+    """Returns the unit prefix for a value; percent, bytes and whole seconds upwards have none."""
     if unit in {"%", "B", "objects"} or not value or (unit == "s" and abs(value) >= 1):
         return 1.0, ""
     for size, prefix in _PREFIXES.items():
@@ -128,7 +128,7 @@ def digits(value: float) -> str:
 
 
 def factor(value: float) -> str:
-    """Formats a ratio; small ones as a fraction of one."""
+    """Formats a ratio; values below 0.1 as a fraction of one."""
     return f"{digits(value)}x" if value >= 0.1 or value <= 0 else f"1/{digits(1 / value)}"
 
 
@@ -141,7 +141,7 @@ def goal_text(goal: Goal | None, better: Better, unit: str) -> str:
 
 
 def render(verdicts: Sequence[Verdict]) -> str:
-    """Lays the table out in columns as wide as their widest cell."""
+    """Formats the table in columns as wide as their widest cell."""
     rows = [HEADINGS, *(verdict.cells() for verdict in verdicts)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     lines = [

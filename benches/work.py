@@ -1,7 +1,7 @@
 """The functions that every engine runs: importable by name, the same ones for all.
 
-Imports nothing but what a bare interpreter has loaded, because the start-up rows import this
-module before their clock starts.
+The module imports only what a bare interpreter has loaded, because the start-up rows import this module before their
+clock starts.
 """
 
 import os
@@ -9,22 +9,22 @@ from time import perf_counter
 
 
 def noop(value: object) -> object:
-    """Returns its argument: a task without work."""
+    """Returns its argument. A task without work."""
     return value
 
 
 def echo(array: object) -> object:
-    """Returns the array it was given: the payload travels both ways."""
+    """Returns the array it was given. The payload travels both ways."""
     return array
 
 
 def step(value: int) -> int:
-    """Adds one: a link of a chain, whose length the last result proves."""
+    """Adds one. A link of a chain; the last result proves the chain's length."""
     return value + 1
 
 
 def total(*values: int) -> int:
-    """Adds its arguments: the narrow end of a fan."""
+    """Adds its arguments. The narrow end of a fan."""
     return sum(values)
 
 
@@ -41,7 +41,7 @@ def spin(seconds: float) -> None:
 
 
 def hold(fifo: str) -> None:
-    """Holds its worker, asleep, until somebody opens the named pipe `fifo` for writing."""
+    """Holds its worker, asleep, until another process opens the named pipe `fifo` for writing."""
     os.close(os.open(fifo, os.O_RDONLY))
 
 
@@ -51,4 +51,4 @@ def add(left: int, right: int) -> int:
 
 
 def nothing() -> None:
-    """Sets nothing up."""
+    """Does nothing. The set-up of an empty context."""

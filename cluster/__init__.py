@@ -1,4 +1,4 @@
-"""A cluster on one machine: nodes that are namespaces, joined by links that can be cut, narrowed and delayed."""
+"""A cluster on one machine: its nodes are namespaces, joined by links that can be cut, narrowed and delayed."""
 
 from cluster.apart import go_apart, hindrance
 from cluster.cluster import Cluster

@@ -1,4 +1,4 @@
-"""Our node agents on a cluster, one a node, which stand by for any client with their key."""
+"""Our node agents on a cluster, one on each node, which stand by for any client with their key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COMMAND = [sys.executable, "-m", "gristmill._cli"]
 
 
 class Agents(NamedTuple):
-    """How a client reaches them."""
+    """The addresses and the key with which a client reaches the agents."""
 
     addresses: list[str]
     #: The file with the client's key.
@@ -25,7 +25,7 @@ class Agents(NamedTuple):
 
 @contextlib.contextmanager
 def agents(cluster: Cluster, workers_per_node: int = 1) -> Iterator[Agents]:
-    """An agent on each node, which serves one client after the other."""
+    """Runs an agent on each node, which serves one client after the other."""
     keys = cluster.shared / "keys"
     keys.mkdir()
     made = cluster.login.run([*_COMMAND, "key", keys])

@@ -1,7 +1,7 @@
-"""Takes this process out of the host's network and mounts, so that a cluster changes nothing that others see.
+"""Separation of this process from the host's network and mounts, so that a cluster changes nothing that others see.
 
-What is made there (bridge, links, mounts) is gone with the last process inside, however it ends. Root needs no more;
-others get the rights by a user namespace, where the kernel lets them have one.
+The bridge, links and mounts that are made there vanish with the last process inside, however it ends. Root needs no
+more rights. Other users get them from a user namespace, if the kernel lets them have one.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import subprocess
 from pathlib import Path
 
 _NEW_MOUNTS, _NEW_USER, _NEW_NETWORK = 0x0002_0000, 0x1000_0000, 0x4000_0000
-#: How the rights are come by: as root, or by being root in a user namespace.
+#: Ways to get the rights: as root, or as root in a user namespace.
 _WAYS: dict[int, list[str]] = {0: [], _NEW_USER: ["--user", "--map-root-user"]}
-#: Everything a cluster asks of the kernel, in small.
+#: A small trial of everything that a cluster asks of the kernel.
 _TRIAL = """
 mount -t proc proc /proc && mount -t tmpfs tmpfs /tmp && ip link add name bridge type bridge &&
 ip link add name one type veth peer name other && tc qdisc add dev one root tbf rate 1mbit burst 9kb latency 9ms
@@ -25,7 +25,7 @@ _TOOLS = {"ip": "iproute2", "tc": "iproute2", "mount": "mount", "unshare": "util
 
 
 def missing(tools: dict[str, str]) -> str | None:
-    """What to install for the programs named, each with its package; ``None`` if all are there."""
+    """Returns the command that installs the named programs, each with its package; ``None`` if all are there."""
     _look_where_root_looks()
     packages = sorted({package for tool, package in tools.items() if not shutil.which(tool)})
     return f"apt-get install --no-install-recommends {' '.join(packages)}" if packages else None
@@ -33,7 +33,7 @@ def missing(tools: dict[str, str]) -> str | None:
 
 @functools.cache
 def hindrance() -> str | None:
-    """Why there can be no cluster here, in words; ``None`` if there can."""
+    """Returns the reason why there can be no cluster here; ``None`` if there can."""
     return missing(_TOOLS) or (_trial()[1] or None)
 
 
@@ -57,7 +57,7 @@ def go_apart() -> None:
 
 @functools.cache
 def _trial() -> tuple[int, str]:
-    """The way that works, and an empty text; or what the last one tried said."""
+    """Returns the flag of the way that works and an empty text, or 0 and the error of the last way tried."""
     _look_where_root_looks()
     said = ""
     for flag, arguments in _WAYS.items():
@@ -71,7 +71,7 @@ def _trial() -> tuple[int, str]:
 
 
 def _look_where_root_looks() -> None:
-    """Puts the folders of a system's daemons into ``PATH``: Debian's users have them not."""
+    """Adds the folders of a system's daemons to ``PATH``, which users of Debian lack."""
     folders = os.environ.get("PATH", os.defpath).split(":")
     more = [folder for folder in ("/usr/sbin", "/sbin") if folder not in folders]
     os.environ["PATH"] = ":".join(folders + more)

@@ -1,4 +1,4 @@
-"""The cluster: a login end and its nodes, from the first namespace to the last trace."""
+"""The cluster: a login end and its nodes, from the first namespace to the removal of the last."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _REPOSITORY = Path(__file__).parents[1]
 class Cluster:
     """``nodes`` nodes n1, n2 and so on, at 10.77.0.1 and up; this process is at the login end, 10.77.0.254.
 
-    The first one takes this process out of the host's network for good (``go_apart``). There is one at a time.
+    The first cluster takes this process out of the host's network for good (``go_apart``). There is one at a time.
     """
 
     def __init__(self, nodes: int = 4, visible: Iterable[Path] = ()) -> None:
         self._count = nodes
-        # An interpreter, its packages and what they are to run, wherever these are.
+        # An interpreter, its packages and the programs to run, in whatever folders these are.
         own = [_REPOSITORY, Path(sys.prefix), Path(sys.base_prefix), *visible]
         self._visible = tuple({path.resolve() for path in own})
         self._stack = contextlib.ExitStack()
-        #: A folder that all machines see under the same name; /tmp and /dev/shm are each one's own.
+        #: A folder that all machines see under the same name; /tmp and /dev/shm are each machine's own.
         self.shared: Path
-        #: This end of the network as a machine: what is started on it ends with the cluster.
+        #: The login end of the network as a machine: commands started on it end with the cluster.
         self.login: Machine
-        #: A program that is called as ``ssh`` is, ``HOST COMMAND...``, on any machine of the cluster.
+        #: A program that is called like ``ssh``, as ``HOST COMMAND...``, on any machine of the cluster.
         self.shell: Path
         self.nodes: list[Node]
 
@@ -54,11 +54,11 @@ class Cluster:
         self._stack.close()
 
     def node(self, name: str) -> Node:
-        """The node of that name."""
+        """Returns the node of that name."""
         return next(node for node in self.nodes if node.name == name)
 
     def limit(self, rate: str) -> None:
-        """Narrows all links to a rate such as ``200mbit``; of the login end, which has no link, what it sends."""
+        """Narrows all links, and the login end's outgoing traffic, to a rate such as ``200mbit``."""
         narrow_bridge(rate)
         for node in self.nodes:
             node.limit(rate)
@@ -72,7 +72,7 @@ class Cluster:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a program of Open MPI on the nodes of these names, from the login end, to a good end."""
+        """Runs an Open MPI program on the nodes of these names from the login end. Raises if it fails."""
         start = openmpi.mpiexec(self.shell, f"{_NETWORK}.0/24", hosts, per_host)
         more = {**openmpi.ENVIRONMENT, **(env or {})}
         return self.login.run([*start, *command], env=more, cwd=cwd or self.shared)
@@ -86,7 +86,7 @@ class Cluster:
         names |= {f"{_NETWORK}.{index}": f"n{index}" for index in range(1, self._count + 1)}
         lines = [f"{address} {name}\n" for address, name in names.items()]
         (self.shared / "hosts").write_text("".join(["127.0.0.1 localhost\n", *lines]))
-        # Nobody answers here, which a program should hear at once.
+        # An empty file names no resolver, so a program fails at once.
         (self.shared / "resolver").touch()
 
     def _bind(self, name: str, path: str, stack: contextlib.ExitStack) -> None:

@@ -1,4 +1,4 @@
-"""A daemon on a machine of the cluster, from the moment it can be reached to its end in order."""
+"""A daemon on a machine of the cluster, from the time when it can be reached to its orderly end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def running(
     port: int = 0,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
-    """A daemon, which listens there if there is a port; it ends in order, with those that it has started."""
+    """Runs a daemon, which listens on the machine if there is a port. Ends it in order, with its child processes."""
     with (
         tempfile.TemporaryFile("w+") as log,
         machine.start(command, env=environment, stdout=log, stderr=log) as process,

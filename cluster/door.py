@@ -1,13 +1,13 @@
-"""The first process of a machine: settles it, then runs what is asked for through its door, a Unix socket.
+"""The first process of a machine: it prepares the machine, then runs commands requested at its door, a Unix socket.
 
-``python -I -S door.py PLAN``, in new namespaces; PLAN is JSON: ``name``, ``shared`` (the cluster's folder) and
-``visible`` (folders below /tmp or /dev/shm that stay what they are outside). Once the door is open it prints its process
-id as seen from outside, or else why it cannot be. When its standard input ends, because whoever made the cluster is gone, it ends, and the
-kernel kills everything else on the machine with it.
+``python -I -S door.py PLAN`` runs in new namespaces. PLAN is JSON: ``name``, ``shared`` (the cluster's folder) and
+``visible`` (folders below /tmp or /dev/shm that stay as they are outside). Once the door is open, the process prints
+its process id as seen from outside, or else the reason why it cannot be. When its standard input ends, because the
+maker of the cluster is gone, the process ends, and the kernel kills everything else on the machine with it.
 
 A request is one message: JSON with ``command``, ``environment`` and ``folder``, and the three standard streams. The
 first answer carries the process id as credentials, which the kernel translates for the reader, or says why the command
-cannot be run; the second is the exit status. Whoever asked and went away before that has the command killed.
+cannot be run. The second answer is the exit status. If the client goes away before that, the command is killed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-#: Bytes of a request, arguments and environment: more than a socket sends in one message.
+#: The largest request with arguments and environment, bytes: more than a socket sends in one message.
 REQUEST_MAX = 1 << 18
 
 
@@ -51,7 +51,7 @@ def _mount(*arguments: str) -> None:
 
 
 class Door:
-    """Takes requests, starts their commands and says how they ended."""
+    """Server of a machine that takes requests, starts their commands and reports how they ended."""
 
     def __init__(self, path: Path) -> None:
         path.unlink(missing_ok=True)
@@ -84,7 +84,7 @@ class Door:
                 self._reap(ready)
 
     def _hear(self, asker: socket.socket) -> bool:
-        """Takes a request, or notices that its asker has gone; tells whether to listen on."""
+        """Takes a request, or notices that its client has gone. Returns whether to go on listening."""
         try:
             text, streams, _, _ = socket.recv_fds(asker, REQUEST_MAX, 3)
         except OSError:
@@ -122,7 +122,7 @@ class Door:
         return True
 
     def _reap(self, ready: selectors.BaseSelector) -> None:
-        """Takes leave of every process that has ended, whoever started it."""
+        """Reaps every process that has ended, also those that no client started. Reports the exit status to clients."""
         while True:
             try:
                 child, status = os.waitpid(-1, os.WNOHANG)
@@ -140,13 +140,13 @@ class Door:
 
 
 def _say(asker: socket.socket, text: str, more: list[tuple[int, int, bytes]] | None = None) -> None:
-    """Sends an answer, if its reader is still there."""
+    """Sends an answer if its reader is still there."""
     with contextlib.suppress(OSError):
         asker.sendmsg([text.encode()], more or [])
 
 
 def main() -> None:
-    """Settles the machine and keeps its door."""
+    """Prepares the machine and serves its door."""
     outside = os.readlink("/proc/self")
     plan = json.loads(sys.argv[1])
     shared = Path(plan["shared"])

@@ -1,4 +1,4 @@
-"""Other engines on a cluster, to be tried and measured beside ours: the head at the login end, workers on the nodes."""
+"""Other engines on a cluster, for comparison with ours: the head at the login end, workers on the nodes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cluster.cluster import Cluster
 from cluster.daemon import running
 
 _DASK_PORT, _RAY_PORT = 8786, 6379
-#: A token that Ray has left in somebody's home is for clusters of his own.
+#: Settings that make Ray ignore a token in the user's home folder, which is for the user's own clusters.
 _RAY_ENVIRONMENT = {"RAY_AUTH_MODE": "disabled"}
 
 
 def engine_hindrance(module: str) -> str | None:
-    """How to install an engine; ``None`` if it is there."""
+    """Returns how to install an engine; ``None`` if it is there."""
     if importlib.util.find_spec(module):
         return None
     return f"{module} is missing: {sys.executable} -m pip install -r requirements/peers.txt"
@@ -24,7 +24,7 @@ def engine_hindrance(module: str) -> str | None:
 
 @contextlib.contextmanager
 def dask(cluster: Cluster, workers_per_node: int = 1) -> Iterator[str]:
-    """A Dask scheduler and workers of one thread; gives its address. A client waits for the workers."""
+    """Runs a Dask scheduler and workers of one thread; yields its address. A client waits for the workers."""
     head = cluster.login
     address = f"tcp://{head.address}:{_DASK_PORT}"
     program = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
@@ -40,7 +40,10 @@ def dask(cluster: Cluster, workers_per_node: int = 1) -> Iterator[str]:
 
 @contextlib.contextmanager
 def ray(cluster: Cluster, cores_per_node: int = 1) -> Iterator[str]:
-    """A Ray cluster; gives its address. A program waits for the nodes; it runs at the login end, which has no cores."""
+    """Runs a Ray cluster and yields its address.
+
+    A program runs at the login end, which has no cores, and waits for the nodes.
+    """
     head = cluster.login
     address = f"{head.address}:{_RAY_PORT}"
     program = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]

@@ -1,7 +1,8 @@
-"""Runs a command on a machine of the cluster: ``python -I -S enter.py DOOR REPORT COMMAND...``.
+"""Execution of a command on a machine of the cluster: ``python -I -S enter.py DOOR REPORT COMMAND...``.
 
 The command has this process's environment, folder and standard streams, and this process ends as it does. REPORT is a
-file descriptor that the command's process id, as seen from here, is written to, or why there is none; or a dash.
+file descriptor that receives the command's process id as seen from here, or the reason why there is none; or it is a
+dash.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import socket
 import struct
 import sys
 
-#: What a shell that cannot reach the other machine ends with.
+#: Exit status of a shell that cannot reach the other machine.
 _UNREACHABLE = 255
 
 
 def ask(door: str, command: list[str]) -> tuple[socket.socket, int]:
-    """Has the door start the command; gives the connection that will tell its end, and its process id."""
+    """Makes the door start the command. Returns the connection that reports the command's end, and its process id."""
     asker = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     asker.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     asker.connect(door)
@@ -55,7 +56,7 @@ def main(door: str, report: str, *command: str) -> None:
         os.write(2, f"{said}\n".encode())
     if not said.isdigit():
         os._exit(_UNREACHABLE)
-    # Nothing comes if the whole machine is killed.
+    # No answer comes if the whole machine is killed.
     end_as(int(asker.recv(64) or -signal.SIGKILL))
 
 

@@ -1,4 +1,4 @@
-"""The folder that all machines of a cluster see, and the removal of those that dead runs left."""
+"""The folder that all machines of a cluster see, and the removal of folders that dead runs left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PREFIX = "gristmill-e2e-"
 
 @contextlib.contextmanager
 def shared_folder() -> Iterator[Path]:
-    """A new folder, locked for as long as this process lives, so that others know that it is in use."""
+    """Makes a new folder and locks it as long as this process lives, so that others know that it is in use."""
     # Not in /tmp, which each machine has for itself.
     place = Path("/var/tmp").resolve()
     _sweep(place)
@@ -41,7 +41,7 @@ def _sweep(place: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[Path | None]:
-    """Locks a folder; gives ``None`` if somebody else holds it."""
+    """Locks a folder and yields it; yields ``None`` if another process holds the lock."""
     file = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

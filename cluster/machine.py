@@ -1,4 +1,4 @@
-"""A machine of the cluster: namespaces of its own, held by their first process, and what can be done to all of it."""
+"""A machine of the cluster: namespaces of its own, held by their first process, and operations on all of it."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _DOOR = str(Path(__file__).with_name("door.py"))
 
 @dataclass(frozen=True)
 class Site:
-    """What all machines of a cluster have in common."""
+    """Settings that all machines of a cluster share."""
 
-    #: The folder that each of them sees.
+    #: The folder that each machine sees.
     shared: Path
-    #: Folders below /tmp and /dev/shm, which are each machine's own, that all see nevertheless.
+    #: Folders below /tmp and /dev/shm that all machines see, although these two are each machine's own.
     visible: tuple[Path, ...]
 
     def door(self, name: str) -> Path:
-        """The socket at which the machine of that name takes requests."""
+        """Returns the socket at which the machine of that name takes requests."""
         return self.shared / "doors" / name
 
 
 class Machine:
-    """A host name, /tmp, /dev/shm and process ids of its own; this class leaves it in the network it is made in."""
+    """A machine with its own host name, /tmp, /dev/shm and process ids, in the network of the process that makes it."""
 
     _spaces: tuple[str, ...] = ("--mount", "--uts", "--ipc", "--pid")
 
@@ -41,14 +41,14 @@ class Machine:
         self.name, self.address = name, address
         self._site = site
         self._first: subprocess.Popen[str] | None = None
-        #: The process id, on the host, of the first process: while it lives, so does the machine.
+        #: The process id of the first process, on the host. The machine lives as long as this process.
         self.pid = 0
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.address} {f'process {self.pid}' if self.pid else 'down'}>"
 
     def begin(self) -> None:
-        """Begins to boot; ``boot`` waits for the end of it."""
+        """Begins to boot. ``boot`` waits for the end of it."""
         visible = [str(path) for path in self._site.visible]
         plan = {"name": self.name, "shared": str(self._site.shared), "visible": visible}
         python = [sys.executable, "-I", "-S", _DOOR, json.dumps(plan)]
@@ -56,14 +56,14 @@ class Machine:
             ["unshare", *self._spaces, "--fork", *python],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # A release of unshare complains of itself when what it runs is killed.
+            # A release of unshare prints an error when its command is killed.
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             text=True,
         )
 
     def boot(self) -> None:
-        """Boots it, for the first time or after it was killed."""
+        """Boots the machine, for the first time or after it was killed."""
         if self._first is None:
             self.begin()
         assert self._first
@@ -81,7 +81,7 @@ class Machine:
         cwd: Path | None = None,
         **streams: Unpack[Streams],
     ) -> Process:
-        """Starts a command; ``env`` is added to this process's environment, the folder is this one's unless given."""
+        """Starts a command. ``env`` is added to this process's environment. The folder is this process's by default."""
         return Process(self._site.door(self.name), command, env, cwd, **streams)
 
     def run(
@@ -93,7 +93,7 @@ class Machine:
         input: str | None = None,
         check: bool = True,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command to its end, which must be a good one if ``check``; gives what it printed."""
+        """Runs a command to its end and returns what it printed. With ``check``, raises if the command fails."""
         pipe = subprocess.PIPE
         stdin = subprocess.DEVNULL if input is None else pipe
         with self.start(
@@ -108,13 +108,13 @@ class Machine:
         return subprocess.CompletedProcess(process.args, status, printed, errors)
 
     def processes(self) -> list[int]:
-        """The process ids, on the host, of all that runs on it but the first process."""
+        """Returns the process ids, on the host, of all that runs on the machine except the first process."""
         return in_namespace_of(self.pid)
 
     def freeze(self) -> None:
-        """Stops all processes on it, as seen from outside: connections are taken, nothing is answered."""
+        """Stops all processes on the machine. Seen from outside, connections are accepted and nothing is answered."""
         self._signal_all("STOP")
-        # Who waits for a child that has not begun its program yet stays in the kernel.
+        # A process that waits for a child which has not begun its program yet stays in the kernel.
         until(lambda: set(states(self.processes()).values()) <= set("TtZXD"))
 
     def thaw(self) -> None:
@@ -122,19 +122,19 @@ class Machine:
         self._signal_all("CONT")
 
     def _signal_all(self, name: str) -> None:
-        # The kernel leaves out whoever asks and the first process, and fails if there is nobody else.
+        # The kernel leaves out the sender and the first process, and fails if there are no others.
         self.run(["sh", "-c", f"kill -s {name} -- -1"], check=False)
 
     def kill(self) -> None:
-        """Kills everything on it at once."""
+        """Kills everything on the machine at once."""
         if self._first is None:
             return
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
-        # The lifeline's end, for one that has not booted yet.
+        # Closing the standard input ends a machine that has not booted yet.
         assert self._first.stdin
         self._first.stdin.close()
-        # Its end is waited for by the kernel until nothing of it is left.
+        # The kernel ends the first process only when all other processes of the machine are gone.
         self._first.wait()
         assert self._first.stdout
         self._first.stdout.close()

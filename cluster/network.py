@@ -1,4 +1,4 @@
-"""The network of a cluster: a bridge, and one link a node, which can be cut, narrowed, delayed and counted."""
+"""The network of a cluster: a bridge, and one link for each node, which can be cut, narrowed, delayed and counted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BRIDGE = "nodes"
 _VOID = "void"
 _PREFIX_BITS = 24
 _RELAY = str(Path(__file__).with_name("relay.py"))
-#: What runs commands of ``ip`` that it reads.
+#: The command that runs the commands of ``ip`` on its standard input.
 BATCH = ("ip", "-batch", "-")
 
 
@@ -30,7 +30,7 @@ class Traffic(NamedTuple):
 
 
 def command(*arguments: str, text: str | None = None) -> str:
-    """Runs a command at this end; gives what it printed."""
+    """Runs a command at this end and returns what it printed."""
     done = subprocess.run(arguments, input=text, capture_output=True, text=True)
     if done.returncode:
         raise OSError(f"{' '.join(arguments)}: {done.stderr.strip()}{text or ''}")
@@ -43,25 +43,25 @@ def ip(*lines: str) -> None:
 
 
 def hardware_address(address: str) -> str:
-    """One that stays when a machine is booted anew: its neighbours remember it."""
+    """Returns a hardware address that stays when a machine is booted anew, because its neighbours remember it."""
     return ":".join(["02", "00", *(f"{int(part):02x}" for part in address.split("."))])
 
 
 def up(name: str, address: str | None = None, gateway: str | None = None) -> list[str]:
-    """The commands of ``ip`` that bring an interface up, without the chatter of addresses that nobody asked for."""
-    # Without an address it is a wire's end, which answers nobody, whatever it is joined to.
+    """Returns the commands of ``ip`` that bring an interface up, without the traffic of automatic addresses."""
+    # An interface without an address is the end of a wire. It answers no ARP request, whatever it is joined to.
     arp = "on" if address else "off"
     lines = [f"link set dev {name} addrgenmode none", f"link set dev {name} arp {arp} up"]
     if address:
         lines.append(f"address add {address}/{_PREFIX_BITS} dev {name}")
-        # Programs ask the route to some far address which of their own addresses to tell others.
+        # Programs ask for the route to some far address to learn which of their own addresses to tell others.
         lines.append(f"route add default {f'via {gateway} ' if gateway else ''}dev {name}")
     return lines
 
 
 @contextlib.contextmanager
 def bridge(address: str) -> Iterator[None]:
-    """What joins all nodes and this end, which has the address."""
+    """Makes the bridge that joins all nodes and this end, which has the address."""
     ip(f"link add name {_BRIDGE} address {hardware_address(address)} type bridge")
     try:
         ip(f"link add name {_VOID} type bridge", *up(_BRIDGE, address))
@@ -71,13 +71,13 @@ def bridge(address: str) -> Iterator[None]:
 
 
 def narrowing(name: str, rate: str | None) -> list[str]:
-    """The command that lets no more than the rate out of an interface, or everything again."""
+    """Returns the command that limits the outgoing rate of an interface, or removes the limit."""
     bucket = ["tbf", "rate", rate, "burst", "256kb", "latency", "50ms"] if rate else ["noqueue"]
     return ["tc", "qdisc", "replace", "dev", name, "root", *bucket]
 
 
 def narrow_bridge(rate: str) -> None:
-    """Lets no more than the rate out of this end; what nodes send each other passes by."""
+    """Limits the outgoing rate of this end. Traffic between nodes is not limited."""
     command(*narrowing(_BRIDGE, rate))
 
 
@@ -86,30 +86,30 @@ class Link:
 
     def __init__(self, name: str, login: Machine) -> None:
         self._name, self._login = name, login
-        #: The interface in the bridge that the node's packets pass: its own, or the relay's.
+        #: The interface in the bridge that the node's packets pass: the link's own, or the relay's.
         self._port = name
         self._relay: Process | None = None
         self._is_cut = False
 
     def plug(self, process: int, inside: str, address: str) -> None:
-        """Makes the link; its inner end, named so, is in the network of that process."""
+        """Makes the link. Its inner end, named ``inside``, is in the network of ``process``."""
         peer = f"peer name {inside} address {hardware_address(address)} netns {process}"
         self._is_cut = False
         ip(f"link add name {self._name} type veth {peer}", self._joined(), *up(self._name))
 
     def unplug(self) -> None:
-        """Takes the link away."""
+        """Removes the link."""
         if self._relay:
             self._relay.end()
             self._relay = None
         for name in {self._name, self._port}:
-            # The kernel does it too, some time after the node's last process has ended.
+            # The kernel removes it too, some time after the node's last process has ended.
             with contextlib.suppress(OSError):
                 ip(f"link delete dev {name}")
         self._port = self._name
 
     def cut(self) -> None:
-        """Drops everything in both directions from now on, and lets neither end know."""
+        """Drops everything in both directions from now on, without a notice to either end."""
         self._is_cut = True
         ip(self._joined())
 
@@ -119,11 +119,11 @@ class Link:
         ip(self._joined())
 
     def narrow(self, rate: str | None) -> None:
-        """Lets no more than the rate through to the node; ``None`` for no limit."""
+        """Limits the rate of the link towards the node; ``None`` removes the limit."""
         command(*narrowing(self._name, rate))
 
     def delay(self, seconds: float, loss: float) -> None:
-        """Holds each packet for that time, in each direction, and drops that part of them at random."""
+        """Holds each packet for ``seconds``, in each direction, and drops the part ``loss`` of them at random."""
         self.stop_delay()
         port, end = f"{self._name}-port", f"{self._name}-relay"
         ip(f"link add name {port} type veth peer name {end}", *up(port), *up(end))
@@ -133,7 +133,7 @@ class Link:
         if not self._relay.stdout.readline():
             raise OSError(f"nothing carries what {self._name} sends")
         self._port = port
-        # The relay sees what comes in before the bridge that drops it; this end's own network must not see it.
+        # The relay sees incoming packets before the bridge that drops them. This end's own network must not see them.
         ip(self._joined(), *(f"link set dev {name} master {_VOID}" for name in (self._name, end)))
 
     def stop_delay(self) -> None:
@@ -146,10 +146,10 @@ class Link:
             ip(self._joined())
 
     def traffic(self) -> Traffic:
-        """Bytes that passed so far."""
+        """Returns the bytes that have passed so far."""
         [link] = json.loads(command("ip", "-json", "-stats", "link", "show", "dev", self._name))
         return Traffic(link["stats64"]["rx"]["bytes"], link["stats64"]["tx"]["bytes"])
 
     def _joined(self) -> str:
-        """The command of ``ip`` that puts the port where its packets pass, or where they do not."""
+        """Returns the command of ``ip`` that puts the port into the bridge, or into the void if the link is cut."""
         return f"link set dev {self._port} master {_VOID if self._is_cut else _BRIDGE}"

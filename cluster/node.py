@@ -5,7 +5,7 @@ from __future__ import annotations
 from cluster.machine import Machine, Site
 from cluster.network import BATCH, Link, Traffic, narrowing, up
 
-#: Its interface, as programs on it see it.
+#: The node's interface, as programs on it see it.
 _INSIDE = "eth0"
 
 
@@ -20,21 +20,21 @@ class Node(Machine):
         self._link = Link(name, login)
 
     def boot(self) -> None:
-        """Boots it, for the first time or after it was killed, and plugs it in."""
+        """Boots the node, for the first time or after it was killed, and plugs it in."""
         super().boot()
         self._link.plug(self.pid, _INSIDE, self.address)
         lines = [*up("lo"), *up(_INSIDE, self.address, self._gateway)]
         self.run(BATCH, input="\n".join(lines))
 
     def kill(self) -> None:
-        """Kills it as a power cut does: at once, and nobody is told."""
+        """Kills the node as a power cut does: at once and without a notice to its peers."""
         if self.pid:
             self._link.cut()
         super().kill()
         self._link.unplug()
 
     def partition(self) -> None:
-        """Drops silently what it sends and what is sent to it: connections stay open at both ends."""
+        """Drops silently what the node sends and what is sent to it: connections stay open at both ends."""
         self._link.cut()
 
     def heal(self) -> None:
@@ -42,14 +42,14 @@ class Node(Machine):
         self._link.join()
 
     def limit(self, rate: str | None) -> None:
-        """Narrows its link to a rate such as ``200mbit``, in each direction; ``None`` for no limit."""
+        """Limits the node's link to a rate such as ``200mbit``, in each direction; ``None`` removes the limit."""
         self._link.narrow(rate)
         self.run(narrowing(_INSIDE, rate))
 
     def delay(self, ms: float, loss: float = 0.0) -> None:
-        """Holds each packet for that time in each direction, and drops that part of them; 0 and 0 for neither.
+        """Holds each packet for ``ms`` in each direction, and drops the part ``loss`` of them; 0 and 0 end both.
 
-        The packets go through a Python process then, which carries some 100 Mbit/s.
+        The packets then pass a Python process, which carries some 100 Mbit/s.
         """
         if ms or loss:
             self._link.delay(ms / 1000, loss)
@@ -57,5 +57,5 @@ class Node(Machine):
             self._link.stop_delay()
 
     def traffic(self) -> Traffic:
-        """Bytes that passed its link since it was booted."""
+        """Returns the bytes that have passed the node's link since the node was booted."""
         return self._link.traffic()

@@ -15,7 +15,7 @@ _ENTER = str(Path(__file__).with_name("enter.py"))
 
 
 class Streams(TypedDict, total=False):
-    """The standard streams, as ``subprocess.Popen`` takes them; the input is empty unless given."""
+    """The standard streams, as ``subprocess.Popen`` takes them. The input is empty by default."""
 
     stdin: int | IO[str] | None
     stdout: int | IO[str] | None
@@ -23,7 +23,7 @@ class Streams(TypedDict, total=False):
 
 
 class Process:
-    """What ``subprocess.Popen`` is for a process here: ``pid`` is its process id on the host."""
+    """Counterpart of ``subprocess.Popen`` for a process on a machine. ``pid`` is its process id on the host."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Process:
                 env={**os.environ, **(env or {})},
                 cwd=cwd,
                 pass_fds=[tell],
-                # A terminal's Ctrl-C is for the test, which then ends the cluster.
+                # Ctrl-C in a terminal is for the test, which then ends the cluster.
                 start_new_session=True,
                 text=True,
                 stdin=streams.get("stdin", subprocess.DEVNULL),
@@ -63,37 +63,37 @@ class Process:
 
     @property
     def returncode(self) -> int | None:
-        """The exit status, or the signal's number negated; ``None`` if its end was not seen yet."""
+        """The exit status, or the signal's number negated; ``None`` if the end of the process was not seen yet."""
         return self._outer.returncode
 
     def poll(self) -> int | None:
-        """Looks whether it has ended."""
+        """Returns the exit status if the process has ended, otherwise ``None``."""
         return self._outer.poll()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Waits for its end."""
+        """Waits for the end of the process and returns its exit status."""
         return self._outer.wait(timeout)
 
     def communicate(self, text: str | None = None, timeout: float | None = None) -> tuple[str, str]:
-        """Writes to it, reads from it to the end, and waits for it."""
+        """Writes to the process, reads from it to the end, and waits for it."""
         return self._outer.communicate(text, timeout)
 
     def send_signal(self, number: int) -> None:
-        """Sends it a signal, if it still runs."""
+        """Sends a signal to the process if it still runs."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """Asks it to end."""
+        """Asks the process to end."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kills it."""
+        """Kills the process."""
         self.send_signal(signal.SIGKILL)
 
     def end(self) -> None:
-        """Ends it and everything in its session, and closes its streams."""
+        """Kills the process and everything in its session, and closes its streams."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""Carries packets between two interfaces, each held for a time, some dropped: ``relay.py ONE OTHER SECONDS LOSS``.
+"""Carrier of packets between two interfaces that delays each and drops some: ``relay.py ONE OTHER SECONDS LOSS``.
 
-It prints a line when it carries. Not every kernel has netem, which does the same.
+It prints a line when it is ready. Not every kernel has netem, which does the same.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _FRAME_MAX = 1 << 17
 
 
 def tap(interface: str) -> socket.socket:
-    """What comes in there can be received, what is sent goes out."""
+    """Opens a socket that receives what comes in at the interface and sends what goes out."""
     end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK)
-    # With what the kernel left to do of large packets and sums, so that the other end can do it.
+    # The header tells the other end which segmentation and checksums the kernel has left undone.
     end.setsockopt(_SOL_PACKET, _VNET_HEADER, 1)
     end.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
     end.bind((interface, _ALL_PROTOCOLS))
@@ -29,9 +29,9 @@ def tap(interface: str) -> socket.socket:
 
 
 def carry(one: socket.socket, other: socket.socket, delay_s: float, loss: float) -> None:
-    """Carries for ever. The same packets are dropped in every run that sends the same."""
+    """Carries packets for ever. Runs that send the same packets drop the same ones."""
     drawn = random.Random(2026)
-    # Both directions wait equally long: what came first goes first.
+    # Both directions wait equally long, so packets leave in the order in which they came.
     held: collections.deque[tuple[float, socket.socket, bytes]] = collections.deque()
     across = {one: other, other: one}
     while True:
@@ -44,7 +44,7 @@ def carry(one: socket.socket, other: socket.socket, delay_s: float, loss: float)
                         held.append((time.monotonic() + delay_s, across[end], frame))
         while held and held[0][0] <= time.monotonic():
             _, end, frame = held.popleft()
-            # An interface that is down takes nothing; one that is full drops, as a switch does.
+            # An interface that is down takes nothing. A full interface drops packets, as a switch does.
             with contextlib.suppress(OSError):
                 end.send(frame)
 

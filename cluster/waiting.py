@@ -1,4 +1,4 @@
-"""Looking at processes and ports, and waiting for what nobody announces."""
+"""Checks of processes and ports, and waits for events without a notification."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
-#: Between two looks: short beside what is waited for, long beside what a look costs on a busy machine.
+#: Seconds between two checks: short compared with the awaited event, long compared with the cost of a check on a busy
+#: machine.
 _LOOK_S = 0.01
 
 
 def until(look: Callable[[], T]) -> T:
-    """Looks until there is something, and gives it. It has no limit of time: the test's watchdog is it."""
+    """Checks until ``look`` returns something, and returns it. There is no time limit: the test's watchdog sets one."""
     while not (seen := look()):
         time.sleep(_LOOK_S)
     return seen
 
 
 def listens(host: str, port: int) -> bool:
-    """Whether somebody takes connections there."""
+    """Returns whether a server accepts connections there."""
     with socket.socket() as trial:
         return trial.connect_ex((host, port)) == 0
 
 
 def states(processes: list[int]) -> dict[int, str]:
-    """The kernel's letter for the state of each process that is there."""
+    """Returns the kernel's letter for the state of each process that exists."""
     found = {}
     for process in processes:
         try:
@@ -40,7 +41,7 @@ def states(processes: list[int]) -> dict[int, str]:
 
 
 def in_namespace_of(process: int) -> list[int]:
-    """The processes that share the process-id namespace of one, without it."""
+    """Returns the processes in the process-id namespace of a process, without it."""
     space = os.readlink(f"/proc/{process}/ns/pid")
     found = []
     for other in map(int, filter(str.isdigit, os.listdir("/proc"))):

@@ -1,11 +1,32 @@
 #!/usr/bin/env bash
-## conform parsl [MODES]        Parsl's own tests, on upstream (Parsl itself), a (our executor), b, c, d (our kernel)
+## conform [NAME...] [--sample]  CPython's and other libraries' own tests on the engine; parsl [MODES]: Parsl's own
+# NAME is a suite of conformance/, `all`, or `parsl [MODES]` with the modes upstream (Parsl itself), a (our executor), b, c, d
+# (our kernel). --sample runs a few tests of each.
 cd "$(dirname "$0")/.."
 source scripts/lib/environments.sh
 
-name=${1:-parsl}
-[ $# -eq 0 ] || shift
+name=suites folder=conformance program=conformance/suites.py
+if [ "${1:-}" = parsl ]; then
+  shift
+  name=parsl folder=conformance/parsl program=conformance/parsl/run.py
+fi
 need_rust
-make_environment ".venvs/$name" "$(main_python)" "conformance/$name/requirements.txt"
+make_environment ".venvs/$name" "$(main_python)" "$folder/requirements.txt"
 build ".venvs/$name"
-".venvs/$name/bin/python" "conformance/$name/run.py" "$@"
+interpreter=.venvs/$name/bin/python
+# Succeeds if these arguments name the tests of CPython, of which each interpreter has its own.
+runs_cpython() {
+  local one names=()
+  for one in "$@"; do
+    case $one in
+      cpython | all) return ;;
+      --sample) ;;
+      *) names+=("$one") ;;
+    esac
+  done
+  [ ${#names[@]} -eq 0 ]
+}
+if [ "$name" = suites ] && runs_cpython "$@"; then
+  make_other_environments "$interpreter"
+fi
+"$interpreter" "$program" "$@"

@@ -13,4 +13,7 @@ step ./dev asan
 step ./dev valgrind
 step ./dev miri
 step ./dev suite
+step ./dev conform --sample
+# Wheels for one version are enough.
+step ./dev wheels "$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
 finish

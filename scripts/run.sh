@@ -5,4 +5,4 @@ source scripts/lib/environments.sh
 
 set_up
 install_screen
-python -m gristmill.screen "$@"
+python -m molecular_screen "$@"

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 import gristmill
-from gristmill import Executor, Future, _native
+from gristmill import Executor, Future, TaskOptions, _native
 
 import calls
 from stage import Gate
 
 MakeExecutor = Callable[..., Executor]
 LINKS = 200_000
-#: The exceptions that were translated, in turn.
+#: Translated exceptions, in the order of their translation.
 translated: list[tuple[Any, BaseException]] = []
 
 
@@ -31,7 +31,7 @@ class Translated(Exception):
 
 
 class Methods:
-    """What a data-flow kernel would add in Python."""
+    """Python methods that a data-flow kernel would add to its futures."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ class Methods:
     @staticmethod
     def _translated(future: Any, exception: BaseException) -> BaseException:
         translated.append((future, exception))
-        if isinstance(exception, gristmill.TaskTimeout):
+        if isinstance(exception, gristmill.TaskTimeoutError):
             return "no exception"  # type: ignore[return-value]
         return Translated(future._number, exception)
 
@@ -58,14 +58,14 @@ AppFuture: Any = _native.make_app_future_type(Methods)
 
 
 class App:
-    """Stands for the app whose calls are made."""
+    """A stand-in for the app whose calls are made."""
 
-    def __init__(self, executor: Executor, **options: Any) -> None:
+    def __init__(self, executor: Executor, *, tells: bool = False, **options: Any) -> None:
         self.ledger = _native.Ledger()
-        self.lane = _native.AppLane(executor, **options)
+        self.fast_path = _native.AppFastPath(executor, TaskOptions(**options), tells)
 
     def __call__(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        return self.lane.submit(self, function, args, kwargs, self.ledger)
+        return self.fast_path.submit(self, function, args, kwargs, self.ledger)
 
 
 @pytest.fixture
@@ -251,16 +251,16 @@ def test_a_future_of_another_executor_is_refused_and_nothing_is_done(
             {1: {foreign}},
             (object, foreign),
         ):
-            with pytest.raises(_native.ForeignFuture, match="another executor"):
+            with pytest.raises(_native.ForeignFutureError, match="another executor"):
                 app(calls.same, argument)
-            with pytest.raises(_native.ForeignFuture, match="another executor"):
+            with pytest.raises(_native.ForeignFutureError, match="another executor"):
                 app(calls.both, key=argument)
-    assert issubclass(_native.ForeignFuture, ValueError)
+    assert issubclass(_native.ForeignFutureError, ValueError)
     assert app.ledger.count == 0
 
 
 def test_what_is_wrong_with_a_call_is_said_before_a_number_is_given(app: App) -> None:
-    submit: Any = app.lane.submit
+    submit: Any = app.fast_path.submit
     with pytest.raises(gristmill.UnpicklableError):
         app(calls.same, threading.Lock())
     for wrong in (
@@ -289,7 +289,7 @@ def test_the_engines_exceptions_are_translated_once_and_kept(app: App) -> None:
         assert caught.value is grandchild.exception()
     number, made = grandchild.exception().args
     assert number == grandchild._number
-    assert isinstance(made, gristmill.DependencyFailed)
+    assert isinstance(made, gristmill.DependencyError)
     assert [future for future, _ in translated] == [grandchild]
     assert grandchild._arguments == ((child,), {})
     assert isinstance(child.exception(), Translated)
@@ -297,13 +297,13 @@ def test_the_engines_exceptions_are_translated_once_and_kept(app: App) -> None:
 
 def test_a_plain_futures_exception_is_not_translated(app: App, shared: Executor) -> None:
     child = shared.submit(calls.same, app(calls.fail))
-    assert isinstance(child.exception(), gristmill.DependencyFailed)
+    assert isinstance(child.exception(), gristmill.DependencyError)
 
 
 def test_a_translation_that_is_no_exception_is_refused(make_executor: MakeExecutor) -> None:
     future = App(make_executor(1), timeout=0.01)(calls.enter_and_ignore, "/nowhere")
     for _ in range(2):
-        with pytest.raises(TypeError, match="_translated gave no exception but a str"):
+        with pytest.raises(TypeError, match="_translated returned no exception but a str"):
             future.result()
 
 
@@ -341,7 +341,7 @@ def test_all_tasks_are_waited_for_also_those_without_a_future(
     assert not executor._wait_all(0)
     gate.open()
     assert executor._wait_all()
-    assert executor.stats()["outstanding"] == 0
+    assert executor.stats().outstanding == 0
     assert all(future.done() for future in kept)
 
 
@@ -354,7 +354,7 @@ def test_later_tasks_do_not_prolong_the_wait_for_all(
 
     class Limit:
         def __float__(self) -> float:
-            """Read when the tasks to wait for are known."""
+            """Submits a call while the timeout is read: the futures to wait for are known by then."""
             later.append(app(calls.enter, gate.path))
             gate.wait_entered()
             return 3600.0
@@ -371,7 +371,7 @@ def test_batches_of_a_map_are_waited_for(make_executor: MakeExecutor) -> None:
     for _ in range(20):
         next(results)
         assert executor._wait_all()
-        assert executor.stats()["outstanding"] == 0
+        assert executor.stats().outstanding == 0
     assert list(results) == list(range(20, 10_000))
 
 

@@ -1,4 +1,4 @@
-"""Runs an application of the suite for its tests, where what it needs is installed."""
+"""A runner of the suite's applications for its tests. It skips a test where a requirement is not installed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from gristmill.bench import App, Engine, ExecutorPlugin
-from gristmill.bench.executors.here import Inline, Threads
-from gristmill.bench.executors.ours import Gristmill
+from gristmill_bench import App, Engine, ExecutorPlugin
+from gristmill_bench.executors.here import Inline, Threads
+from gristmill_bench.executors.ours import Gristmill
 
 EXECUTORS: list[ExecutorPlugin] = [Threads(workers=2), Gristmill(workers=2)]
 
 
 def run(app: App, folder: Path | None = None, executor: ExecutorPlugin | None = None) -> Any:
-    """Its result; skips where it cannot be had."""
+    """Returns the result of an application; skips the test where the application cannot run here."""
     if missing := app.missing():
         pytest.skip(missing)
     backend = (executor or Inline()).open()

@@ -1,6 +1,7 @@
-"""What the tests' tasks call: importable functions.
+"""Functions that the tests' tasks call, importable by workers.
 
-Hundreds of workers import this, so it needs no more than a worker has; what a few functions need they import.
+Hundreds of workers import this module, so it imports no more than a worker has. The few functions that need more import
+it themselves.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def pid(_item: object = None) -> int:
 
 
 def enter(path: str, value: Any = None) -> Any:
-    """Says that it has begun, and waits until the gate lets it leave."""
+    """Reports that it has begun, and waits until the gate lets it leave."""
     with open(path + ".entered", "r+b", buffering=0) as entered:
         entered.write(os.getpid().to_bytes(4, "little"))
     with open(path + ".leave", "r+b", buffering=0) as leave:
@@ -50,12 +51,12 @@ def enter(path: str, value: Any = None) -> Any:
 
 
 def seen_gpus() -> str:
-    """The GPUs that a library would see."""
+    """Returns the GPUs that a library would see."""
     return os.environ["CUDA_VISIBLE_DEVICES"]
 
 
 def seen_threads() -> str:
-    """How many threads a library would use."""
+    """Returns the number of threads that a library would use."""
     return os.environ["OMP_NUM_THREADS"]
 
 
@@ -64,15 +65,27 @@ def enter_and_see_gpus(path: str) -> str:
     return seen_gpus()
 
 
+def play(path: str, name: str) -> str:
+    """Sends its name, and waits for the word that tells it how to end."""
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as stage:
+        stage.connect(path)
+        stage.sendall(name.encode())
+        if stage.recv(16) == b"error":
+            raise ValueError(name)
+    return name
+
+
 def enter_if_path(path: str) -> str:
-    """As ``enter``, at a gate if there is one."""
+    """Behaves as ``enter`` does if there is a gate; returns at once otherwise."""
     if path:
         enter(path)
     return path
 
 
 def enter_and_ignore(path: str) -> None:
-    """As ``enter``, and does not let itself be interrupted."""
+    """Behaves as ``enter`` does, and ignores interrupts."""
     while True:
         try:
             enter(path)
@@ -82,7 +95,7 @@ def enter_and_ignore(path: str) -> None:
 
 
 def enter_quietly(path: str, note: str) -> None:
-    """As ``enter``; writes down how it ended."""
+    """Behaves as ``enter`` does, and writes down the exception that ended it."""
     try:
         enter(path)
     except BaseException as error:
@@ -92,7 +105,7 @@ def enter_quietly(path: str, note: str) -> None:
 
 
 def append(path: str, text: str) -> str:
-    """Leaves a trace of a run: one whole line, however many write at once."""
+    """Appends one whole line to a file, also while other processes append to it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     os.write(descriptor, f"{text}\n".encode())
     os.close(descriptor)
@@ -104,7 +117,7 @@ def fail(message: str = "no") -> NoReturn:
 
 
 def fail_first(path: str, times: int) -> int:
-    """Fails ``times`` times, as counted by the lines of a file; then gives the number of runs."""
+    """Fails ``times`` times, as counted by the lines of a file; then returns the number of runs."""
     append(path, "run")
     with open(path) as file:
         runs = len(file.readlines())
@@ -114,7 +127,7 @@ def fail_first(path: str, times: int) -> int:
 
 
 def die_first(path: str, times: int) -> int:
-    """Kills its worker ``times`` times; then gives the number of runs."""
+    """Kills its worker ``times`` times; then returns the number of runs."""
     append(path, "run")
     with open(path) as file:
         runs = len(file.readlines())
@@ -136,7 +149,7 @@ def leave(code: int, _note: str = "") -> NoReturn:
 
 
 def act(name: str, *arguments: Any) -> Any:
-    """Calls another function of this module: one function to the engine, whose calls differ."""
+    """Calls another function of this module. To the engine all these calls have one function."""
     return globals()[name](*arguments)
 
 
@@ -153,7 +166,7 @@ def nested_sum(count: int) -> int:
 
 
 def seen_cores(*_: object) -> set[int]:
-    """The cores that a worker is bound to."""
+    """Returns the cores that a worker is bound to."""
     return os.sched_getaffinity(0)
 
 
@@ -218,7 +231,7 @@ def raise_at_start() -> NoReturn:
 
 
 def raise_once(path: str) -> None:
-    """Fails in the first worker that there is."""
+    """Fails in the first worker that calls it."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -248,7 +261,7 @@ def enter_with_child(path: str) -> None:
 
 
 def witness(path: str, number: int, steps: int) -> int:
-    """Says that it begins, works a little, says that it ends."""
+    """Writes that it begins, works a little, and writes that it ends."""
     append(path, f"begin {number}")
     total = 0
     for step in range(steps):
@@ -265,3 +278,7 @@ def log_and_give(path: str, value: Any) -> Any:
 def log_and_fail(path: str) -> None:
     append(path, "ran")
     raise ValueError("no")
+
+
+def first_of(values: Any) -> Any:
+    return next(iter(values))

@@ -1,4 +1,4 @@
-"""Control groups of a test's own, of version 2 or 1, and the reason where there can be none."""
+"""Control groups of version 2 or 1 for one test, and a skip where none can be made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 _ROOT = Path("/sys/fs/cgroup")
 _PREFIX = "gristmill-test-"
-#: What sets a limit in each version.
+#: Files that set a limit, for each version.
 _FILES = {
     ("memory", 2): "memory.max",
     ("memory", 1): "memory.limit_in_bytes",
@@ -22,7 +22,7 @@ _FILES = {
 
 
 def _parent(controller: str) -> tuple[Path, int]:
-    """A group that groups with a limit can be made in, and its version."""
+    """Returns the parent for groups with a limit, and the version of control groups."""
     with contextlib.suppress(OSError):
         if controller in (_ROOT / "cgroup.subtree_control").read_text().split():
             return _ROOT, 2

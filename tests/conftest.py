@@ -1,34 +1,38 @@
-"""Executors, gates that hold tasks, and programs of their own, for all tests."""
+"""Executors, gates that hold tasks, and programs in processes of their own, for all tests."""
 
 from __future__ import annotations
 
 import gc
 import os
 import signal
+import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from gristmill import Executor, on
+from gristmill import Executor, _native, on
 
+from cgroups import group
 from stage import Gate, Script
+from written import Folder
 
-# What is drawn at random: ./dev test looks at a few examples, always the same; ./dev thorough at many.
+# Random examples: ./dev test uses a few, always the same ones; ./dev thorough uses many.
 settings.register_profile("quick", max_examples=100, derandomize=True)
 settings.register_profile("deep", max_examples=1000)
 settings.load_profile("quick")
 
 
 def pytest_collection_finish() -> None:
-    """Leaves aside what all tests have, from now on: collections of garbage look through what a test has made."""
+    """Freezes the objects that all tests share, so that garbage collections only scan what a test has made."""
     gc.collect()
     gc.freeze()
 
 
 def nodes(max_workers: int | None) -> dict[str, object]:
-    """Options that put an executor's workers behind a node agent, where all tests are to be run so."""
+    """Returns options that put an executor's workers behind a node agent where all tests run on nodes."""
     if "GRISTMILL_TEST_NODES" not in os.environ:
         return {}
     return {"nodes": on.local(1, max_workers or 2)}
@@ -36,15 +40,25 @@ def nodes(max_workers: int | None) -> dict[str, object]:
 
 @pytest.fixture
 def interrupts() -> Iterator[None]:
-    """Interrupts reach the test and what it starts, although a shell may have had the tests ignore them."""
+    """Lets interrupts reach the test and its children, although a shell may have started the tests with interrupts
+    ignored.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
+def small_arena(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives executors 8 MB of memory for payloads, and a disk."""
+    if _native.spill_place()[0] is None:
+        pytest.skip(f"no directory is on a disk: {_native.spill_place()[1]}")
+    monkeypatch.setenv("GRISTMILL_ARENA_MEMORY", str(8 << 20))
+
+
+@pytest.fixture
 def make_executor() -> Iterator[Callable[..., Executor]]:
-    """Makes executors that are shut down when the test ends."""
+    """Yields a function that makes executors, which are shut down when the test ends."""
     made: list[Executor] = []
 
     def make(max_workers: int | None = 2, *arguments: object, **options: object) -> Executor:
@@ -59,20 +73,20 @@ def make_executor() -> Iterator[Callable[..., Executor]]:
 
 @pytest.fixture
 def executor(make_executor: Callable[..., Executor]) -> Executor:
-    """An executor of two workers, for one test."""
+    """Returns an executor of two workers, for one test."""
     return make_executor()
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Executor]:
-    """An executor of two workers for the tests of a module that do it no harm."""
+    """Yields an executor of two workers that the tests of a module share; they must not damage it."""
     with Executor(2, **nodes(2)) as executor:  # type: ignore[arg-type]
         yield executor
 
 
 @pytest.fixture
 def gate(make_executor: Callable[..., Executor], tmp_path: Path) -> Iterator[Gate]:
-    """A gate that opens before the test's executors are shut down."""
+    """Yields a gate that opens before the test's executors are shut down."""
     made = Gate(tmp_path)
     yield made
     made.close()
@@ -80,5 +94,56 @@ def gate(make_executor: Callable[..., Executor], tmp_path: Path) -> Iterator[Gat
 
 @pytest.fixture
 def script(tmp_path: Path) -> Script:
-    """Runs programs of their own."""
+    """Returns a runner of programs in processes of their own."""
     return Script(tmp_path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
+    """Yields a folder on the path, whose modules are unloaded when the test ends."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path)
+    made = Folder(tmp_path)
+    yield made
+    for name in made.written:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def run_held(script: Script, tmp_path: Path) -> Callable[[int, str], str]:
+    """Returns a function that runs a program in a control group with a memory limit in bytes, and returns its output.
+
+    The program's one worker is held. Its ``fill(call)`` repeats a call until the ``executor`` takes no more, returns
+    the futures that exist then, and lets the worker continue.
+    """
+
+    def run(limit: int, text: str) -> str:
+        with group("memory", limit) as procs:
+            program = _HELD + textwrap.indent(textwrap.dedent(text), "    ")
+            return script.run(program, str(procs), str(tmp_path / "held"))
+
+    return run
+
+
+_HELD = """
+import os, sys
+open(sys.argv[1], "w").write(str(os.getpid()))
+import gristmill
+
+def hold(path):
+    open(path).read()
+
+def fill(call):
+    futures = []
+    try:
+        for number in range(300_000):
+            futures.append(call(number))
+    except gristmill.LimitReachedError as error:
+        print(error)
+    open(sys.argv[2], "w").close()
+    return futures
+
+os.mkfifo(sys.argv[2])
+with gristmill.Executor(1, when_full="raise") as executor:
+    executor.submit(hold, sys.argv[2])
+"""

@@ -1,18 +1,24 @@
-"""Tasks that submit tasks. Not in a test's module: workers import what they call, and pytest with it."""
+"""Tasks that submit tasks. They are not in a test's module, because a worker imports the module of what it calls, and a
+test's module imports pytest.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import functools
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import gristmill
+from gristmill import _nested
+from interrupted import at_each_place
 
-#: A hang is a failure, not a hung test run.
+#: Seconds after which a wait fails, so that a hang fails the test and does not stop the test run.
 HANG = 60
 
 
@@ -80,7 +86,7 @@ def wait_for_death() -> None:
 
 
 def wait_for_file(path: str) -> None:
-    """Runs until the path exists, or its folder no more: what nobody waits for may first look when its test is over."""
+    """Runs until the path exists or its folder is gone: a task without a waiter may begin only after its test."""
     folder = os.path.dirname(path)
     while not os.path.exists(path) and os.path.exists(folder):
         os.sched_yield()
@@ -154,6 +160,25 @@ def use_futures() -> list[Any]:
     return [len(done), len(pending), completed[-1], called, any_one, futures[0].done()]
 
 
+def use_mixed_futures() -> dict[str, Any]:
+    """Waits for tasks of this task, for those of an executor that it made, and for threads, in any order."""
+    ex = gristmill.current_executor()
+    found: dict[str, Any] = {}
+    with concurrent.futures.ThreadPoolExecutor(2) as threads, gristmill.Executor(1) as executor:
+        for name, other in (("threads", threads.submit), ("executor", executor.submit)):
+            futures = [submit(double, index) for index in range(4) for submit in (ex.submit, other)]
+            done, pending = concurrent.futures.wait(futures)
+            found[name] = [len(done), len(pending)]
+            mixed = [submit(double, index) for index in range(4) for submit in (other, ex.submit)]
+            assert sum(1 for _ in concurrent.futures.as_completed(mixed)) == len(mixed)
+        held: concurrent.futures.Future[int] = concurrent.futures.Future()
+        futures = [held, executor.submit(double, 1), ex.submit(double, 2)]
+        found["first"] = bool(concurrent.futures.wait(futures, None, "FIRST_COMPLETED").done)
+        threads.submit(held.set_result, 1)
+        found["any"] = gristmill.wait_any([held]).result()
+    return found
+
+
 def use_map() -> list[Any]:
     ex = gristmill.current_executor()
     return [
@@ -163,6 +188,81 @@ def use_map() -> list[Any]:
         next(ex.map(double, iter(int, 1), buffersize=3)),
         list(ex.options(retries=1).map(double, [1])),
     ]
+
+
+def fail_for_odd(value: int) -> int:
+    if value == 1:
+        raise OwnError(value)
+    if value == 3:
+        raise StopIteration
+    return value
+
+
+def walk(results: Iterator[Any]) -> list[Any]:
+    """Returns the values that a map yields, and the name of an exception that it raises."""
+    found: list[Any] = []
+    while True:
+        try:
+            found.append(next(results))
+        except StopIteration:
+            return found
+        except Exception as error:
+            found.append(type(error).__name__)
+
+
+def unreadable(value: int) -> Any:
+    raise OwnError(value)
+
+
+def walk_maps() -> list[Any]:
+    ex = gristmill.current_executor()
+    items = [0, 1, 2, 3, 4]
+    unsendable = [0, threading.Lock(), 2]
+    closed = ex.map(double, items, buffersize=1)
+    next(closed)
+    closed.close()  # type: ignore[attr-defined]
+    return [
+        walk(ex.map(fail_for_odd, items)),
+        walk(ex.map(fail_for_odd, items, buffersize=1, progress=True)),
+        sorted(map(str, walk(ex.options(retries=0).map(fail_for_odd, items, ordered=False)))),
+        walk(ex.map(double, unsendable)),
+        walk(ex.map(double, map(unreadable, [1]))),
+        walk(closed),
+    ]
+
+
+def map_wrongly(options: dict[str, Any]) -> str:
+    try:
+        gristmill.current_executor().map(double, [1], **options)
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
+def wait_and_double(path: str, number: int) -> int:
+    wait_for_file(path)
+    return double(number)
+
+
+async def _await_one(way: str, path: str, has_ended: bool) -> Any:
+    ex = gristmill.current_executor()
+    if has_ended:
+        Path(path).touch()
+    if way == "run_in_executor":
+        return await asyncio.get_running_loop().run_in_executor(ex, wait_and_double, path, 21)
+    future = ex.submit(wait_and_double, path, 21)
+    if has_ended:
+        concurrent.futures.wait([future])
+    return await (asyncio.wrap_future(future) if way == "wrap_future" else future)
+
+
+def await_one(way: str, path: str, has_ended: bool) -> Any:
+    try:
+        return asyncio.run(_await_one(way, path, has_ended))
+    except RuntimeError as error:
+        return str(error)
+    finally:
+        Path(path).touch()
 
 
 def poll_until_done() -> int:
@@ -178,7 +278,7 @@ def time_out(never: str) -> str:
     future = ex.options(timeout=0.1, grace=HANG).submit(wait_for_file, never)
     try:
         future.result()
-    except gristmill.TaskTimeout:
+    except gristmill.TaskTimeoutError:
         return "timed out"
     return "not"
 
@@ -262,3 +362,65 @@ def stopped_then_refused(started: str, go: str) -> str:
     Path(started).touch()
     wait_for_file(go)
     return refused()
+
+
+def allocated() -> int:
+    """Returns the bytes that the C library's allocator has given this process; -1 where the library has no count."""
+    import ctypes
+
+    class Use(ctypes.Structure):
+        _fields_ = [
+            *((name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks")),
+            *((name, ctypes.c_size_t) for name in ("hblkhd", "usmblks", "fsmblks")),
+            *((name, ctypes.c_size_t) for name in ("uordblks", "fordblks", "keepcost")),
+        ]
+
+    tell = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if tell is None:
+        return -1
+    tell.restype = Use
+    use = tell()
+    return int(use.uordblks + use.hblkhd)
+
+
+def freed_with_futures(count: int, size: int, fetches: bool) -> int:
+    """Returns how many bytes are freed while a task drops the futures of its tasks one by one."""
+    ex = gristmill.current_executor()
+    futures = [ex.submit(bytes, size) for _ in range(count)]
+    concurrent.futures.wait(futures)
+    before = allocated()
+    for place, future in enumerate(futures):
+        if fetches:
+            assert len(future.result()) == size
+        futures[place] = None  # type: ignore[call-overload]
+    del future
+    return -1 if before < 0 else before - allocated()
+
+
+def callback_past_a_handler() -> bool:
+    """Adds a callback to a task's future; a signal handler waits for the future at each point of the addition."""
+    futures: list[Any] = []
+    told: list[Any] = []
+
+    def submit() -> Any:
+        futures.append(gristmill.current_executor().submit(int))
+        return futures[-1]
+
+    def watch(future: Any) -> None:
+        future.add_done_callback(told.append)
+
+    count = at_each_place(_nested, submit, watch, lambda future: future.result())
+    concurrent.futures.wait(futures)
+    return count > 0 and told == futures
+
+
+def waits_past_a_handler() -> bool:
+    """Waits for a task; a signal handler waits for it as well at each point of the wait."""
+    return bool(
+        at_each_place(
+            _nested,
+            lambda: gristmill.current_executor().submit(int),
+            lambda future: concurrent.futures.wait([future]),
+            lambda future: future.result(),
+        )
+    )

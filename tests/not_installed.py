@@ -1,4 +1,4 @@
-"""Test modules that cannot be imported here: they say what they lack, and are skipped."""
+"""Test modules that cannot be imported here: each reports its missing requirement, and is skipped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class NotInstalled(pytest.Module):
 
     @classmethod
     def of(cls, path: Path, parent: pytest.Collector, reason: str | None) -> NotInstalled | None:
-        """What ``pytest_pycollect_makemodule`` gives: nothing, where there is no reason to skip it."""
+        """Returns the module for ``pytest_pycollect_makemodule``, or ``None`` where there is no reason to skip it."""
         if reason is None:
             return None
         module: NotInstalled = cls.from_parent(parent, path=path)

@@ -1,4 +1,4 @@
-"""What tests hold tasks with, run programs with, and look for processes with. Nothing here sleeps."""
+"""Helpers that hold tasks, run programs, and find processes. None of them sleeps."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ import calls
 
 
 class Gate:
-    """Holds tasks that call ``calls.enter(gate.path)``: the test learns of each one's start and lets it go on."""
+    """A gate that holds tasks that call ``calls.enter(gate.path)``: the test learns of each task's start and lets it
+    continue.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder / "gate")
         self._ends = []
         for name in (".entered", ".leave"):
             os.mkfifo(self.path + name)
-            # Open for both directions, so that neither side ever waits for the other one's open.
+            # Each pipe is open for both directions, so that neither side waits for the other side's open.
             self._ends.append(os.open(self.path + name, os.O_RDWR))
 
     def wait_entered(self) -> int:
-        """Waits until one more task is inside; gives its worker's process id."""
+        """Waits until one more task is inside; returns its worker's process id."""
         return int.from_bytes(os.read(self._ends[0], 4), "little")
 
     def open(self, count: int = 1) -> None:
@@ -37,18 +39,27 @@ class Gate:
         os.write(self._ends[1], b"." * count)
 
     def close(self) -> None:
-        """Lets everybody leave, now and later."""
+        """Lets all tasks leave, now and later."""
         self.open(4000)
 
 
+def wait_until_received(executor: Executor) -> None:
+    """Returns once nodes have confirmed all sent messages; at once where there are no nodes."""
+    while nodes := executor.nodes():
+        told = sum(node.waiting + node.running for node in nodes)
+        if told >= executor.stats().in_flight:
+            return
+        os.sched_yield()
+
+
 def wait_for_nodes(executor: Executor, count: int) -> None:
-    """Looks until so many nodes are there; the watchdog ends a look that never finds them."""
-    while len([node for node in executor._nodes() if node["connected"]]) < count:
+    """Waits until this many nodes are connected; the watchdog ends a wait that never succeeds."""
+    while len([node for node in executor.nodes() if node.connected]) < count:
         executor.submit(calls.nothing).result()
 
 
 class Script:
-    """Runs a program in a process of its own."""
+    """A runner of programs in processes of their own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -57,7 +68,7 @@ class Script:
         """Starts ``text`` as a file's main program."""
         path = self._folder / "script.py"
         path.write_text(textwrap.dedent(text))
-        # Before what the tests themselves import from: a program is to have the same Gristmill.
+        # This path comes before the test's own paths: a program must import the same Gristmill.
         paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
         path_variable = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
         environment = {**os.environ, **path_variable, **options.pop("env", {})}  # type: ignore[dict-item]
@@ -74,7 +85,7 @@ class Script:
         return started
 
     def run(self, text: str, *arguments: str, **options: object) -> str:
-        """Runs ``text`` to a successful end; gives what it printed."""
+        """Runs ``text``, which must succeed; returns its output."""
         with self.start(text, *arguments, **options) as process:
             printed, errors = process.communicate()
         assert process.returncode == 0, errors
@@ -82,13 +93,15 @@ class Script:
 
 
 def _default_signals() -> None:
-    """A program under test is a terminal's, although the tests may run under ``nohup`` or behind a shell's ``&``."""
+    """Sets the default signal actions of a program at a terminal; the tests may run under ``nohup`` or behind a shell's
+    ``&``.
+    """
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
 
 
 def _processes() -> dict[int, tuple[int, str]]:
-    """Living processes: parent and state of each."""
+    """Returns the parent and the state of each living process."""
     found = {}
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -101,7 +114,7 @@ def _processes() -> dict[int, tuple[int, str]]:
 
 
 def on_little_stack(function: Callable[[], None]) -> None:
-    """Calls ``function`` in a thread with a stack of 512 KiB: a recursion need not be deep to end the process there."""
+    """Calls ``function`` in a thread with a stack of 512 KiB, where even a shallow recursion would end the process."""
     ended: Future[None] = Future()
 
     def run() -> None:
@@ -121,12 +134,12 @@ def on_little_stack(function: Callable[[], None]) -> None:
 
 
 def lives(process: int) -> bool:
-    """Whether the process runs."""
+    """Returns whether the process runs."""
     return process in _processes()
 
 
 def descent(root: int) -> list[int]:
-    """Processes below ``root``, whoever's session they are in."""
+    """Returns the processes below ``root``, of all sessions."""
     parents = _processes()
     found = [root]
     for process in found:
@@ -135,19 +148,19 @@ def descent(root: int) -> list[int]:
 
 
 def keepers() -> list[int]:
-    """The keepers of this process's executors."""
+    """Returns the keepers of this process's executors."""
     children = [child for child, (parent, _) in _processes().items() if parent == os.getpid()]
     return [child for child in children if "keeper" in _read(f"/proc/{child}/cmdline")]
 
 
 def zygotes() -> list[int]:
-    """The zygotes and the workers below this process: they run the same program."""
+    """Returns the zygotes and the workers below this process: they run the same program."""
     running = [one for one in descent(os.getpid()) if "_zygote" in _read(f"/proc/{one}/cmdline")]
     return [one for one in running if not _stands_by(one)]
 
 
 def zygote_beside(others: set[int]) -> int:
-    """Looks until there is one besides ``others``: a stand-by is taken for a worker until it has its name."""
+    """Waits until there is one zygote besides ``others``: until a stand-by has its name it looks like a worker."""
     while True:
         found = set(zygotes()) - others
         if len(found) == 1:
@@ -156,12 +169,12 @@ def zygote_beside(others: set[int]) -> int:
 
 
 def stand_bys() -> list[int]:
-    """The processes below this one that are to be workers as soon as one is asked for."""
+    """Returns the stand-bys below this process."""
     return [one for one in descent(os.getpid()) if _stands_by(one)]
 
 
 def next_stand_by(before: set[int]) -> int:
-    """Looks until there is a stand-by that is not of ``before``; the watchdog ends a look that never finds one."""
+    """Waits until there is a stand-by that is not in ``before``; the watchdog ends a wait that never succeeds."""
     while True:
         found = set(stand_bys()) - before
         if found:
@@ -181,7 +194,7 @@ def _read(path: str) -> str:
 
 
 def family(mark: bytes) -> list[int]:
-    """Living processes whose environment holds ``mark``."""
+    """Returns the living processes whose environment contains ``mark``."""
     marked = []
     for process in _processes():
         if process != os.getpid() and mark.decode() in _read(f"/proc/{process}/environ"):

@@ -1,4 +1,4 @@
-"""The type of app futures is made once in a process: what is tested with a mixin of its own needs a process of its own."""
+"""The type of app futures is made once in a process, so tests with a mixin of their own need a process of their own."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TESTS = [
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What each test of the other file said of itself: nothing if it passed."""
+    """Returns the outcome of each test of the other file: an empty text if it passed."""
     folder = tmp_path_factory.mktemp("alone")
     report = folder / "report.xml"
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--junitxml={report}"]
-    # Its own, or it would remove what earlier runs of all tests have left behind.
+    # This folder is separate, because pytest would otherwise remove the folders of earlier runs.
     options.append(f"--basetemp={folder / 'of tests'}")
     command = [sys.executable, "-m", "pytest", *options, str(FILE)]
     printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout

@@ -1,4 +1,4 @@
-"""Large payloads of any size arrive, are copied at most once, and give their memory back."""
+"""Large payloads of any size arrive, are copied at most once, and free their memory."""
 
 import array
 import os
@@ -43,7 +43,7 @@ def blocks(executor):
 
 
 def settle(executor):
-    """A task and its answer: everything that was dropped before has been told."""
+    """Runs a task: with its answer, all earlier releases have been processed."""
     run(executor, echo, 0)
 
 
@@ -228,7 +228,7 @@ def test_blocks_outlive_the_worker_that_made_them():
         futures = [executor.submit(die_of, held[3])]
         futures += [executor.submit(ones, 200_000) for _ in range(10)]
         wait(futures, timeout=TIMEOUT_S)
-        with pytest.raises(gristmill.WorkerLost):
+        with pytest.raises(gristmill.WorkerLostError):
             futures[0].result(timeout=TIMEOUT_S)
         for future in futures[1:]:
             got = future.result(timeout=TIMEOUT_S)
@@ -242,9 +242,9 @@ def test_blocks_outlive_the_worker_that_made_them():
 def test_a_worker_that_dies_with_arguments_gives_them_back():
     with gristmill.Executor(max_workers=1) as executor:
         for _ in range(3):
-            with pytest.raises(gristmill.WorkerLost):
+            with pytest.raises(gristmill.WorkerLostError):
                 run(executor, die_of, np.ones(1_000_000))
-            # A worker that was of use is replaced without a pause.
+            # A worker that has succeeded before is replaced without a pause.
             settle(executor)
         assert blocks(executor) == 0
 

@@ -59,10 +59,10 @@ def test_a_crash_costs_its_item_alone_and_nothing_runs_twice(
             found[next(results)] += 1
         except StopIteration:
             break
-        except gristmill.WorkerLost as error:
+        except gristmill.WorkerLostError as error:
             losses.append(str(error))
     assert len(losses) == len(deadly)
-    assert all("exit code 7" in loss for loss in losses)
+    assert all("code 7" in loss for loss in losses)
     expected = Counter(place for place in places if place not in deadly)
     assert found == expected
     assert Counter(Path(path).read_text().split()) == expected
@@ -132,6 +132,26 @@ def test_what_is_cancelled_behind_a_running_call_never_runs(
     assert path.read_text().split() == [str(place) for place in range(30)]
 
 
+def test_calls_that_became_tasks_behind_a_long_call_are_cancelled_with_their_map(
+    make_executor: Callable[..., gristmill.Executor], gate: Gate, tmp_path: Path
+) -> None:
+    """A worker that idles takes the calls behind a long one as tasks; here it meets a long one, too."""
+    executor = make_executor(2)
+    teach(executor)
+    path = tmp_path / "runs"
+    names = ["enter" if place in (1, 2) else "append" for place in range(COUNT)]
+    first = [gate.path if place in (1, 2) else str(path) for place in range(COUNT)]
+    results = executor.map(calls.act, names, first, map(str, range(COUNT)))
+    assert next(results) == "0"
+    gate.wait_entered()
+    gate.wait_entered()
+    ran = path.read_text().split()
+    results.close()  # type: ignore[attr-defined]
+    gate.open(2)
+    executor.shutdown()
+    assert path.read_text().split() == ran
+
+
 def test_a_call_of_a_batch_may_submit_and_wait(executor: gristmill.Executor) -> None:
     teach(executor)
     names = ["nested_sum" if place % 40 == 5 else "same" for place in range(COUNT)]
@@ -143,5 +163,5 @@ def test_counts_are_of_calls(executor: gristmill.Executor) -> None:
     before = executor.stats()
     teach(executor)
     after = executor.stats()
-    assert after["submitted"] - before["submitted"] == COUNT
-    assert after["outstanding"] == 0
+    assert after.submitted - before.submitted == COUNT
+    assert after.outstanding == 0

@@ -1,4 +1,6 @@
-"""The pure parts of the rows of contexts: what is worked out from measured times, groups of rows, charts without points."""
+"""The pure parts of the rows of contexts: values computed from measured times, groups of rows, and charts without
+points.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def test_calls_that_cost_setup_and_compute_save_what_is_expected() -> None:
     assert found["expected"] == pytest.approx([75, 60])
     assert found["L1 saving"] == pytest.approx([75, 60])
     assert found["L1 off"] == pytest.approx([0])
-    # Of the medians: 1.5 of 6 s are left, where 1.5 of 4.5 s should be.
+    # From the medians: 1.5 of 6 s are left, where 1.5 of 4.5 s should be.
     assert found["L2 off"] == pytest.approx([100 * (75 / (200 / 3) - 1)])
 
 

@@ -1,9 +1,10 @@
-"""How a program ends while tasks run: by a signal of a batch system, by itself, with a handler or without."""
+"""Programs that end while tasks run: by a batch system's signal or by themselves, with or without a handler."""
 
 from __future__ import annotations
 
 import os
 import signal
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def wait_until_gone(processes: list[int]) -> None:
         os.sched_yield()
 
 
-#: What docs/faults.md recommends: nothing new is started, what runs may end.
+#: A program as docs/explanation/program-end.md recommends it: it starts no new task, and running tasks may end.
 STOPS_ON_A_SIGNAL = """
     import signal, sys
     import calls, gristmill
@@ -145,3 +146,131 @@ def test_os_exit_drops_what_is_pending_and_leaves_no_process(
     assert client.returncode == 5
     wait_until_gone(below)
     assert not note.exists()
+
+
+#: Programs that wait for a task that does not end: each prints "waiting" once Ctrl-C reaches that wait.
+WAITS_FOR_THE_END = {
+    "with": """
+        with executor:
+            held = executor.submit(calls.enter, sys.argv[1])
+            rest = [executor.submit(calls.nothing) for _ in range(500)]
+            print("waiting", flush=True)
+            held.result()
+    """,
+    "the interpreter": """
+        held = executor.submit(calls.enter, sys.argv[1])
+        print("waiting", flush=True)
+        held.result()
+    """,
+    "shutdown": """
+        held = executor.submit(calls.enter, sys.argv[1])
+        try:
+            print("waiting", flush=True)
+            held.result()
+        finally:
+            executor.shutdown()
+    """,
+    "a map": """
+        with executor:
+            print("waiting", flush=True)
+            for _ in executor.map(calls.enter, [sys.argv[1]] * 500):
+                pass
+    """,
+    "an executor that is gone": """
+        held = executor.submit(calls.enter, sys.argv[1])
+        del executor
+        print("waiting", flush=True)
+        held.result()
+    """,
+}
+
+
+@pytest.mark.parametrize("waiting", WAITS_FOR_THE_END)
+@pytest.mark.parametrize("nodes", ["", "nodes=gristmill.on.local(1)"])
+def test_ctrl_c_twice_ends_a_program_that_waits_for_its_tasks(
+    script: Script, gate: Gate, waiting: str, nodes: str
+) -> None:
+    begin = f"""
+import atexit, sys
+import calls, gristmill
+
+class Told(gristmill.Executor):
+    def _shut_down(self, *arguments):
+        print("ending", flush=True)
+        super()._shut_down(*arguments)
+
+executor = Told({nodes})
+atexit.register(print, "ending", flush=True)
+"""
+    client = script.start(begin + textwrap.dedent(WAITS_FOR_THE_END[waiting]), gate.path)
+    assert client.stdout is not None
+    assert client.stdout.readline() == "waiting\n"
+    gate.wait_entered()
+    below = descent(client.pid)
+    client.send_signal(signal.SIGINT)
+    assert client.stdout.readline() == "ending\n"
+    client.send_signal(signal.SIGINT)
+    _, errors = client.communicate()
+    assert "KeyboardInterrupt" in errors
+    wait_until_gone(below)
+
+
+def test_ctrl_c_leaves_another_executor_its_tasks(
+    script: Script, gate: Gate, tmp_path: Path
+) -> None:
+    """Only the executor that the program waits for cancels its tasks."""
+    note = tmp_path / "note"
+    client = script.start(
+        """
+        import sys
+        import calls, gristmill
+        one, other = gristmill.Executor(1), gristmill.Executor(1)
+        one.submit(calls.enter, sys.argv[1])
+        try:
+            print("waiting", flush=True)
+            one.shutdown()
+        except KeyboardInterrupt:
+            other.submit(calls.append, sys.argv[2], "ran")
+        """,
+        gate.path,
+        str(note),
+    )
+    gate.wait_entered()
+    below = descent(client.pid)
+    client.send_signal(signal.SIGINT)
+    _, errors = client.communicate()
+    assert (client.returncode, errors) == (0, "")
+    assert note.read_text() == "ran\n"
+    wait_until_gone(below)
+
+
+#: A program with an object that the interpreter frees when no module can be loaded any more.
+ASKS_AT_THE_VERY_END = """
+    import builtins, concurrent.futures, os, sys
+    import calls, gristmill
+
+    class Holder:
+        def __del__(self):
+            assert sys.meta_path is None
+            for future in self.futures:
+                try:
+                    print(future.result())
+                except BaseException as error:
+                    print(repr(error), flush=True)
+
+    executor = gristmill.Executor(1)
+    holder = Holder()
+    good = executor.submit(calls.same, {1, 2})
+    holder.futures = [executor.submit(int, "x"), executor.submit(os._exit, 1), good]
+    concurrent.futures.wait(holder.futures)
+    holder.itself, holder.executor = holder, (executor, gristmill)
+    builtins.holder = holder
+"""
+
+
+def test_outcomes_are_told_when_nothing_can_be_loaded_any_more(script: Script) -> None:
+    """The object reads outcomes that the interpreter has waited for, in the order of its calls."""
+    first, second, third = script.run(ASKS_AT_THE_VERY_END).splitlines()
+    assert first.startswith("ValueError(")
+    assert second.startswith("WorkerLostError(")
+    assert third == "{1, 2}"

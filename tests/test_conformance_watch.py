@@ -1,4 +1,4 @@
-"""The watch over a run of other people's tests: what kills pytest is named, and the tests after it are run."""
+"""The watch over a run of other projects' tests: a test that kills pytest is named, and the tests after it are run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-_CONFORMANCE = Path(__file__).parents[1] / "conformance" / "parsl"
+_CONFORMANCE = Path(__file__).parents[1] / "conformance"
 
 
 @pytest.fixture
 def outcomes_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs a file of tests under the watch."""
+    """Returns a function that runs a file of tests under the watch."""
     monkeypatch.syspath_prepend(str(_CONFORMANCE))
     watch, tally = map(importlib.import_module, ["watch", "tally"])
 
@@ -27,7 +27,7 @@ def outcomes_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         path = tmp_path / "tally"
         ours = ["-p", "counted_run", "--conformance-run", "none", "--conformance-tally", str(path)]
         command = [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", ".", *ours]
-        # None of which it needs, and loading them takes longer than the tests.
+        # The tests need no plug-ins, and loading them takes longer than the tests.
         without = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         environment = {**os.environ, **without, "PYTHONPATH": str(_CONFORMANCE)}
         watch.run([*command, "test_some.py"], tmp_path, environment, path)

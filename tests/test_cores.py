@@ -1,4 +1,4 @@
-"""The cores that a program may use, by affinity and control group, and how executors share them."""
+"""The cores that a program may use, by affinity mask and control group, and their division among executors."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_one_worker_for_each_whole_core_of_the_groups_quota(
 def test_the_quota_of_version_2_and_of_the_groups_above(
     script: Script, tmp_path: Path, own: str, above: str, workers: int
 ) -> None:
-    """With a tree of groups that is made of plain files, seen by one program only."""
+    """The test shows one program a tree of control groups that consists of plain files."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("only root can show a program another tree of control groups, with unshare")
     inner = tmp_path / "tree" / "outer" / "inner"
@@ -73,13 +73,16 @@ def test_the_quota_of_version_2_and_of_the_groups_above(
         if limit is not None:
             (folder / "cpu.max").write_text(limit + "\n")
     (tmp_path / "groups").write_text("0::/outer/inner\n")
+    (tmp_path / "mounts").write_text("31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
     printed = script.run(
         """
         import os, subprocess, sys
         if len(sys.argv) < 3:
             os.execvp("unshare", ["unshare", "--mount", sys.executable, *sys.argv, "inside"])
         folder = sys.argv[1]
-        for source, target in (("tree", "/sys/fs/cgroup"), ("groups", f"/proc/{os.getpid()}/cgroup")):
+        own = f"/proc/{os.getpid()}"
+        targets = {"tree": "/sys/fs/cgroup", "groups": f"{own}/cgroup", "mounts": f"{own}/mountinfo"}
+        for source, target in targets.items():
             subprocess.run(["mount", "--bind", f"{folder}/{source}", target], check=True)
         import gristmill
         print(gristmill.Executor()._max_workers)

@@ -1,4 +1,4 @@
-"""What is ended by force leaves nothing behind in memory either."""
+"""Processes that are ended by force leave nothing behind in memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: Has a semaphore with a name, and a child that was started with its tracker and would outlive it.
+#: A program with a named semaphore, and with a child that would outlive it.
 HOLDS = """
 import multiprocessing, sys, time
 
@@ -35,7 +35,7 @@ def test_semaphores_go_with_what_is_ended(tmp_path: Path) -> None:
     assert not Path(f"/dev/shm/sem.{name[1:]}").exists()
 
 
-#: Has a file in memory, tells of it, and stays.
+#: A program that makes a file in memory, prints its name, and stays alive.
 FILLS = """
 import os, sys, time
 from pathlib import Path

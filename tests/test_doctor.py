@@ -1,4 +1,4 @@
-"""``gristmill doctor`` says what works on this machine, and gives nothing away that is secret."""
+"""``gristmill doctor`` reports what works on this machine, and reveals no secrets."""
 
 from __future__ import annotations
 
@@ -44,15 +44,64 @@ def test_what_does_not_work_is_named_with_what_to_do(monkeypatch: pytest.MonkeyP
     assert "Linux 5.3" in found.text
 
 
+def test_a_report_that_cannot_be_written_is_named() -> None:
+    run = subprocess.run([*DOCTOR, "--report", "/dev/full"], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "gristmill doctor: cannot write /dev/full: No space left on device" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_an_output_that_is_full_is_said_in_a_line() -> None:
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(DOCTOR, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert run.returncode == 1
+    assert "gristmill doctor: No space left on device" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
 def found(findings: Iterable[Finding], what: str) -> Finding:
     return next(finding for finding in findings if finding.what == what)
 
 
 def test_the_memory_of_a_cgroup_is_what_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_resources, "memory_of_machine", lambda: 64 * 10**9)
-    monkeypatch.setattr(_resources, "_cgroup_limits", lambda: [16 * 10**9, 32 * 10**9])
-    text = "16.0 of 64.0 GB can be used: a cgroup has that limit"
+    monkeypatch.setattr(_native, "memory_sizes", lambda: (16 * 10**9, 64 * 10**9))
+    text = "16.0 of 64.0 GB can be used: a cgroup sets this limit"
     assert found(machine.cores_and_memory(), "memory") == ok("memory", text)
+
+
+@pytest.mark.parametrize(
+    ("place", "refusals", "finding"),
+    [
+        ((Path("/var/tmp"), 5 * 10**9), [], ok("spill", "5.0 GB of payloads may go to /var/tmp")),
+        (
+            (Path("/var/tmp"), 5 * 10**9),
+            [(Path("/tmp"), "is memory")],
+            ok("spill", "5.0 GB of payloads may go to /var/tmp (/tmp is memory)"),
+        ),
+        (
+            None,
+            [(Path("/tmp"), "is memory")],
+            note(
+                "spill",
+                "payloads that do not fit into memory are refused: /tmp is memory; set GRISTMILL_SPILL_DIR",
+            ),
+        ),
+        (
+            None,
+            [],
+            note(
+                "spill",
+                "payloads that do not fit into memory are refused: GRISTMILL_SPILL_DIR is "
+                "empty; set GRISTMILL_SPILL_DIR",
+            ),
+        ),
+    ],
+)
+def test_where_payloads_go_that_memory_has_no_room_for(
+    monkeypatch: pytest.MonkeyPatch, place: object, refusals: object, finding: Finding
+) -> None:
+    monkeypatch.setattr(_native, "spill_place", lambda: (place, refusals))
+    assert found(machine.cores_and_memory(), "spill") == finding
 
 
 @pytest.mark.parametrize(
@@ -60,14 +109,14 @@ def test_the_memory_of_a_cgroup_is_what_can_be_used(monkeypatch: pytest.MonkeyPa
     [
         (0, None, ok("GPUs", "none found")),
         (4, None, ok("GPUs", "4 found")),
-        (4, "0,1", ok("GPUs", "2 of 4 can be used: CUDA_VISIBLE_DEVICES says so")),
-        (4, "", ok("GPUs", "0 of 4 can be used: CUDA_VISIBLE_DEVICES says so")),
+        (4, "0,1", ok("GPUs", "2 of 4 can be used: CUDA_VISIBLE_DEVICES selects them")),
+        (4, "", ok("GPUs", "0 of 4 can be used: CUDA_VISIBLE_DEVICES selects them")),
         (
             1,
             "0,1",
             note(
                 "GPUs",
-                "2 of 1 can be used: CUDA_VISIBLE_DEVICES says so, and not so many are found",
+                "2 of 1 can be used: CUDA_VISIBLE_DEVICES selects them, and fewer are found",
             ),
         ),
     ],

@@ -1,19 +1,23 @@
-"""The semantics of ``concurrent.futures.Executor``, and what is added to them."""
+"""The semantics of ``concurrent.futures.Executor``, and Gristmill's additions."""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
+import inspect
 import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import gristmill
-from gristmill import Executor, Future
+from gristmill import Executor, Future, _executor
+from interrupted import at_each_place
 
 import calls
 from stage import Gate
@@ -35,7 +39,7 @@ def test_submit_gives_a_future_of_the_standard_library(shared: Executor) -> None
 
 @pytest.mark.interpreter
 def test_every_keyword_belongs_to_the_function(shared: Executor) -> None:
-    named = {"timeout": 1, "fn": 2, "self": 3, "retries": 4, "priority": 5, "deadline": 6}
+    named = {"timeout": 1, "fn": 2, "self": 3, "retries": 4, "priority": 5, "start_within": 6}
     assert shared.submit(calls.both, **named).result() == ((), named)
     assert shared.options(retries=1).submit(calls.both, 7, **named).result() == ((7,), named)
 
@@ -79,6 +83,19 @@ def test_the_same_exception_each_time(shared: Executor) -> None:
 
 
 @pytest.mark.interpreter
+def test_a_task_does_not_wait_behind_one_that_holds_its_worker_while_later_ones_begin(
+    make_executor: MakeExecutor, gate: Gate
+) -> None:
+    executor = make_executor(2, nodes=None)
+    held = executor.submit(calls.enter, gate.path)
+    second = executor.submit(calls.nothing)
+    later = [executor.submit(calls.enter, gate.path) for _ in range(4)]
+    assert second.result() is None
+    gate.open(5)
+    for future in (held, *later):
+        future.result()
+
+
 def test_map_gives_results_in_order(shared: Executor) -> None:
     assert list(shared.map(calls.same, range(1000))) == list(range(1000))
     assert list(shared.map(calls.add, range(5), range(10, 20))) == [10, 12, 14, 16, 18]
@@ -174,8 +191,8 @@ def test_a_map_dropped_after_a_result_cancels_what_has_not_started(
     gate.close()
     executor.shutdown()
     stats = executor.stats()
-    assert stats["cancelled"] + stats["succeeded"] == 100
-    assert stats["cancelled"] >= 90
+    assert stats.cancelled + stats.succeeded == 100
+    assert stats.cancelled >= 90
 
 
 def test_a_small_window_of_a_map_keeps_every_worker_busy(shared: Executor, gate: Gate) -> None:
@@ -188,16 +205,16 @@ def test_a_small_window_of_a_map_keeps_every_worker_busy(shared: Executor, gate:
     waiter.join()
 
 
-def test_a_map_that_nobody_asks_for_results_runs_all_the_same(executor: Executor) -> None:
+def test_a_map_without_a_reader_runs_all_the_same(executor: Executor) -> None:
     executor.map(calls.same, range(20_000))
     executor.shutdown()
-    assert executor.stats()["succeeded"] == 20_000
+    assert executor.stats().succeeded == 20_000
 
 
 def test_every_item_of_a_map_has_its_own_crash(executor: Executor) -> None:
     results = executor.map(lambda item: os._exit(3) if item == 5 else item, range(10))
     assert [next(results) for _ in range(5)] == [0, 1, 2, 3, 4]
-    with pytest.raises(gristmill.WorkerLost):
+    with pytest.raises(gristmill.WorkerLostError):
         next(results)
 
 
@@ -374,8 +391,6 @@ def test_wait_any(shared: Executor, gate: Gate) -> None:
         gristmill.wait_any([held], timeout=0.01)
     with pytest.raises(ValueError, match="at least one"):
         gristmill.wait_any([])
-    with pytest.raises(ValueError, match="futures of gristmill"):
-        gristmill.wait_any([concurrent.futures.Future()])  # type: ignore[list-item]
     gate.open()
     assert gristmill.wait_any(iter([held])) is held
 
@@ -441,7 +456,7 @@ def test_callbacks(shared: Executor, gate: Gate) -> None:
     assert seen[2] == ("value", True)
 
 
-def test_a_callback_runs_though_nobody_keeps_the_future(shared: Executor, gate: Gate) -> None:
+def test_a_callback_runs_although_the_future_was_dropped(shared: Executor, gate: Gate) -> None:
     is_called = threading.Event()
     shared.submit(calls.enter, gate.path).add_done_callback(lambda _: is_called.set())
     gate.open()
@@ -505,7 +520,7 @@ def test_loss_retries_of_a_task_whose_worker_dies(executor: Executor, tmp_path: 
     note = str(tmp_path / "note")
     assert executor.options(loss_retries=1).submit(calls.die_first, note, 1).result() == 2
     other = str(tmp_path / "other")
-    with pytest.raises(gristmill.WorkerLost):
+    with pytest.raises(gristmill.WorkerLostError):
         executor.submit(calls.die_first, other, 1).result()
     assert Path(other).read_text() == "run\n", "what may have started does not run twice unasked"
 
@@ -514,10 +529,10 @@ def test_a_deadline_stops_what_has_not_started(make_executor: MakeExecutor, gate
     executor = make_executor(1)
     held = executor.submit(calls.enter, gate.path)
     gate.wait_entered()
-    late = executor.options(deadline=0.01).submit(calls.nothing)
-    with pytest.raises(gristmill.TaskTimeout, match="deadline"):
+    late = executor.options(start_within=0.01).submit(calls.nothing)
+    with pytest.raises(gristmill.TaskTimeoutError, match="start_within"):
         late.result()
-    in_time = executor.options(deadline=3600).submit(calls.same, 1)
+    in_time = executor.options(start_within=3600).submit(calls.same, 1)
     gate.open()
     assert held.result() is None
     assert in_time.result() == 1
@@ -528,7 +543,7 @@ def test_higher_priorities_run_earlier(
 ) -> None:
     executor = make_executor(1)
     note = str(tmp_path / "note")
-    # Long tasks that fill the worker's queue: those behind them wait in order of their priority.
+    # Long tasks fill the worker's queue: the tasks behind them wait in order of their priority.
     for _ in range(4):
         executor.submit(calls.enter, gate.path)
     gate.wait_entered()
@@ -577,11 +592,139 @@ def test_an_executor_is_not_sent_to_another_process(shared: Executor) -> None:
 
 def test_stats_count_every_end(make_executor: MakeExecutor) -> None:
     executor = make_executor(1)
-    assert executor.stats() == {}
+    assert executor.stats() == gristmill.Stats()
     executor.submit(calls.nothing).result()
     executor.submit(calls.fail).exception()
     executor.submit(calls.leave, 1).exception()
     stats = executor.stats()
-    assert (stats["submitted"], stats["succeeded"], stats["failed"], stats["lost"]) == (3, 1, 1, 1)
-    assert stats["outstanding"] == 0
-    assert stats["workers_lost"] == 1
+    assert (stats.submitted, stats.succeeded, stats.failed, stats.lost) == (3, 1, 1, 1)
+    assert stats.outstanding == 0
+    assert stats.workers_lost == 1
+
+
+def test_options_that_are_made_already_are_bound(shared: Executor) -> None:
+    options = gristmill.TaskOptions(retries=1)
+    bound = shared.bind(options)
+    assert bound.options is options
+    assert bound.executor is shared
+    assert bound.submit(calls.same, 1).result() == 1
+    assert list(bound.map(calls.same, [1, 2])) == [1, 2]
+    with pytest.raises(TypeError, match=r"options must be a gristmill\.TaskOptions"):
+        shared.bind({"retries": 1})  # type: ignore[arg-type]
+
+
+def test_an_executor_of_this_machine_has_no_nodes(shared: Executor) -> None:
+    assert shared.nodes() == []
+
+
+class WithoutInit(Executor):
+    def __init__(self) -> None:
+        """Skips the initialization of its base."""
+
+
+class LeaseWithoutInit(gristmill.Lease):
+    def __init__(self) -> None:
+        """Skips the initialization of its base."""
+
+
+class ContextWithoutInit(gristmill.Context):
+    def __init__(self) -> None:
+        """Skips the initialization of its base."""
+
+
+@pytest.mark.parametrize("kind", [WithoutInit, LeaseWithoutInit])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda executor: executor.submit(abs, -1),
+        lambda executor: executor.map(abs, [-1]),
+        lambda executor: executor.shutdown(),
+        lambda executor: executor.shutdown(wait=False),
+        lambda executor: executor.__exit__(None, None, None),
+    ],
+)
+def test_an_executor_whose_init_was_not_called_says_so(
+    kind: type[Executor], use: Callable[[Any], object]
+) -> None:
+    with pytest.raises(RuntimeError, match=r"Executor\.__init__ was not called"):
+        use(kind.__new__(kind))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda lease: lease.ends_in,
+        lambda lease: lease.extend(1),
+        lambda lease: lease.release(),
+        lambda lease: lease.use(),
+        lambda lease: lease.wait(),
+    ],
+)
+def test_a_lease_whose_init_was_not_called_says_so(
+    use: Callable[[gristmill.Lease], object],
+) -> None:
+    with pytest.raises(RuntimeError, match=r"Executor\.__init__ was not called"):
+        use(LeaseWithoutInit())
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda context: context["name"],
+        lambda context: "name" in context,
+        lambda context: list(context),
+        lambda context: context.submit(abs, -1),
+        lambda context: context.map(abs, [-1]),
+        lambda context: context.report(),
+        lambda context: context.release(),
+        lambda context: context.__enter__(),
+        lambda context: context.__exit__(None, None, None),
+        lambda context: context.key,
+        lambda context: context.description,
+        lambda context: context.__reduce__(),
+    ],
+)
+def test_a_context_whose_init_was_not_called_says_so(
+    shared: Executor, use: Callable[[gristmill.Context], object]
+) -> None:
+    context = ContextWithoutInit()
+    assert "ContextWithoutInit" in repr(context)
+    with pytest.raises(RuntimeError, match=r"Context\.__init__ was not called"):
+        use(context)
+    with pytest.raises(RuntimeError, match=r"Context\.__init__ was not called"):
+        shared.options(context=context)
+
+
+def test_the_signature_of_a_context_names_its_options() -> None:
+    parameters = inspect.signature(gristmill.Context).parameters
+    assert {"setup", "environment", "workers"} <= parameters.keys()
+
+
+def test_executors_may_be_made_while_the_newest_is_looked_for() -> None:
+    made: list[Executor] = []
+
+    def make(_: object) -> None:
+        made.append(Executor(1))
+
+    def look(_: object) -> None:
+        assert _executor.newest() in made
+
+    def begin() -> None:
+        made[:] = [Executor(1)]
+
+    assert at_each_place(_executor, begin, look, make)
+
+
+def test_a_handler_may_begin_a_map_while_an_executor_is_shut_down() -> None:
+    results: list[Iterator[object]] = []
+
+    def make() -> Executor:
+        executor = Executor(1)
+        results.extend(executor.map(calls.same, ()) for _ in range(3))
+        return executor
+
+    def begin(executor: Executor) -> None:
+        with contextlib.suppress(RuntimeError):  # it is shut down already
+            results.append(executor.map(calls.same, ()))
+
+    assert at_each_place(_executor, make, Executor.shutdown, begin)

@@ -1,10 +1,11 @@
-"""Disks that are full, and descriptors and processes that run out while tasks run: a clear error or none, no hang."""
+"""Full disks, and descriptors and processes that run out while tasks run: a clear error or none, and no hang."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from stage import Script
 MakeExecutor = Callable[..., Executor]
 STARTS = ["fork", "spawn"]
 
-#: Makes every file system that a temporary file could go to a full one, for this program only.
+#: The beginning of a program that fills every file system for temporary files, for this program only.
 FULL = """
     import errno, os, subprocess, sys
     if os.environ.get("TMPDIR") != sys.argv[1]:
@@ -67,7 +68,7 @@ def test_full_disks_do_not_matter_to_the_engine(
     ]
 
 
-#: Leaves this program no descriptor, nor the keeper that it starts anew.
+#: The beginning of a program that leaves no descriptor to itself, and none to the keeper that it restarts.
 TAKE_ALL = """
     import os, resource, signal, sys
     import calls, gristmill
@@ -100,7 +101,7 @@ def test_a_client_without_descriptors_still_heals_and_kills(script: Script) -> N
             os.close(descriptor)
     """
     )
-    assert printed.split() == ["WorkerLost", "7", "TaskTimeout", "8"]
+    assert printed.split() == ["WorkerLostError", "7", "TaskTimeoutError", "8"]
 
 
 def test_a_client_without_descriptors_cannot_spawn_and_says_why(script: Script) -> None:
@@ -114,7 +115,7 @@ def test_a_client_without_descriptors_cannot_spawn_and_says_why(script: Script) 
         print(executor.submit(int, "7").exception())
     """
     )
-    assert printed.startswith("WorkerLost\n")
+    assert printed.startswith("WorkerLostError\n")
     assert "worker 0 could not be started" in printed
     assert "Too many open files" in printed
 
@@ -177,7 +178,46 @@ def test_the_keeper_uses_what_the_hard_limit_allows_and_workers_have_the_soft_on
         with gristmill.Executor(16) as executor:
             print(sum(executor.map(int, range(100))))
             print(executor.submit(resource.getrlimit, resource.RLIMIT_NOFILE).result())
-            print(executor.stats()["start_failures"])
+            print(executor.stats().start_failures)
         """
     )
     assert printed.splitlines() == ["4950", "(24, 256)", "0"]
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_many_workers_leave_descriptors_to_the_program(
+    script: Script, start: str, tmp_path: Path
+) -> None:
+    together = tmp_path / "together"
+    together.mkdir()
+    printed = script.run(
+        """
+        import concurrent.futures, os, resource, signal, sys
+        import gristmill
+        resource.setrlimit(resource.RLIMIT_NOFILE, (32, 256))
+
+        def meet(folder, number):
+            open(f"{folder}/{number}", "x").close()
+            while len(os.listdir(folder)) < 24:
+                os.sched_yield()
+
+        def stay(folder, number):
+            try:
+                meet(folder, number)
+                signal.pause()
+            finally:
+                open(f"{folder}-interrupted-{number}", "x").close()
+
+        with gristmill.Executor(24, start=sys.argv[1]) as executor:
+            futures = [executor.submit(stay, sys.argv[2], number) for number in range(24)]
+            while len(os.listdir(sys.argv[2])) < 24:
+                os.sched_yield()
+            print(len([open(os.devnull) for _ in range(4)]))
+            print(all([future.cancel(running=True, grace=60) for future in futures]))
+            concurrent.futures.wait(futures)
+        """,
+        start,
+        str(together),
+    )
+    assert printed.splitlines() == ["4", "True"]
+    assert len(list(tmp_path.glob("together-interrupted-*"))) == 24

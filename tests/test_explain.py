@@ -1,4 +1,4 @@
-"""Why a task does not run: the executor says it in words."""
+"""The reason why a task does not run: the executor gives it in words."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def test_a_task_on_a_node_says_which(make_executor: MakeExecutor, gate: Gate) ->
     executor = make_executor(1, nodes=LocalNodes(1, 1))
     running = executor.submit(calls.enter, gate.path)
     gate.wait_entered()
-    assert "is with node local0, which had" in executor.explain(running)
+    assert "is with node local0, whose last report counts" in executor.explain(running)
     gate.open()
 
 
 class Nowhere(Placement):
-    """Places no agent."""
+    """A placement that starts no agent."""
 
     listen = "127.0.0.1:0"
 
@@ -55,10 +55,24 @@ class Nowhere(Placement):
 def test_without_a_node_it_says_so(make_executor: MakeExecutor) -> None:
     executor = make_executor(1, nodes=Nowhere())
     waiting = executor.submit(calls.nothing)
-    assert "waits for a worker; none is before it. No node is there" in executor.explain(waiting)
+    assert "waits for a worker; none is before it. No node is connected" in executor.explain(
+        waiting
+    )
 
 
 def test_only_a_future_of_its_own_is_explained(make_executor: MakeExecutor) -> None:
     one, other = make_executor(1), make_executor(1)
-    with pytest.raises(TypeError, match="only a future that this executor gave"):
+    with pytest.raises(
+        TypeError, match="an executor can explain only the futures that it returned"
+    ):
         one.explain(other.submit(calls.nothing))
+
+
+def test_without_a_worker_an_executor_of_this_machine_speaks_of_workers(
+    make_executor: MakeExecutor,
+) -> None:
+    said = [
+        executor.explain(executor.submit(calls.nothing))
+        for executor in (make_executor(1), make_executor(2, start="spawn"))
+    ]
+    assert not any("node" in text for text in said)

@@ -1,4 +1,4 @@
-"""On a free-threaded interpreter the module asks for the interpreter lock: it is not written for its absence."""
+"""On a free-threaded interpreter the module enables the interpreter lock, because its code relies on it."""
 
 from __future__ import annotations
 

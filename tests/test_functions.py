@@ -1,4 +1,4 @@
-"""Functions by name and by value: what workers call is what the caller has, now."""
+"""Functions by name and by value: workers call the version that the caller has now."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import gristmill
-from gristmill import Executor, _functions
+from gristmill import Executor, _functions, _resources
 
 import calls
 from stage import Script
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.interpreter
 
 
 def resident_kib() -> int:
-    """Memory of this process."""
+    """Returns the resident memory of this process, KiB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1])
@@ -153,6 +153,42 @@ def test_an_attribute_of_a_function_that_changed(shared: Executor) -> None:
     assert shared.submit(function).result() == 2
 
 
+def test_an_attribute_of_a_function_that_came_later(shared: Executor) -> None:
+    def function() -> int:
+        return getattr(function, "value", 0)
+
+    alone = eval("lambda: 0")
+
+    def outer() -> list[object]:
+        return [function(), getattr(alone, "value", 0)]
+
+    assert shared.submit(function).result() == 0
+    assert shared.submit(outer).result() == [0, 0]
+    function.value = alone.value = 1  # type: ignore[attr-defined]
+    assert shared.submit(function).result() == 1
+    assert shared.submit(outer).result() == [1, 1]
+    function.value = alone.value = [2]  # type: ignore[attr-defined]
+    assert shared.submit(function).result() == [2]
+    assert shared.submit(outer).result() == [[2], [2]]
+    function.value.append(3)  # type: ignore[attr-defined]
+    assert shared.submit(function).result() == [2, 3]
+    del function.value  # type: ignore[attr-defined]
+    assert shared.submit(function).result() == 0
+
+
+def test_an_attribute_of_a_function_of_the_main_module_that_came_later(script: Script) -> None:
+    source = """
+    import gristmill, sys
+    def function():
+        return hasattr(function, "value")
+    with gristmill.Executor(1) as executor:
+        print(executor.submit(function).result())
+        function.value = 1
+        print(executor.submit(function).result())
+    """
+    assert script.run(source).split() == ["False", "True"]
+
+
 def test_recursive_closures(shared: Executor) -> None:
     def factorial(number: int) -> int:
         return 1 if number < 2 else number * factorial(number - 1)
@@ -275,7 +311,7 @@ def test_an_edited_signature_is_noticed(
     module_file.write_text(f"def both({mine}):\n    return a, b\n")
     importlib.invalidate_caches()
     definition = _functions.definition(importlib.import_module("signature_module").both)
-    # Of another length: else the import system may take the two files for one.
+    # The length differs, because the import system may otherwise take the two files for one.
     module_file.write_text(f"def both({theirs}):\n    return a, b\n\n")
     sys.modules.pop("signature_module")
     importlib.invalidate_caches()
@@ -284,19 +320,17 @@ def test_an_edited_signature_is_noticed(
     sys.modules.pop("signature_module")
 
 
-def test_a_module_that_is_reloaded_with_the_same_object_name(
+def test_a_function_of_a_module_whose_file_is_gone_goes_by_value(
     shared: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     missing = tmp_path / "gone_module.py"
-    missing.write_text("def value():\n    return 1\n")
+    missing.write_text("factor = 3\ndef value():\n    return factor\n")
     module = importlib.import_module("gone_module")
     missing.unlink()
-    (tmp_path / "__pycache__").exists() and [
-        one.unlink() for one in (tmp_path / "__pycache__").iterdir()
-    ]  # type: ignore[func-returns-value]
-    with pytest.raises(ModuleNotFoundError, match="gone_module"):
-        shared.submit(module.value).result()
+    for cached in (tmp_path / "__pycache__").glob("*"):
+        cached.unlink()
+    assert shared.submit(module.value).result() == 3
     sys.modules.pop("gone_module")
 
 
@@ -317,13 +351,14 @@ def test_fresh_functions_leave_memory_flat(make_executor: Callable[..., Executor
         text = Path("/proc/self/status").read_text()
         return int(text.partition("VmRSS:")[2].split()[0])
 
-    def burst(start: int) -> None:
-        for number in range(start, start + 2000):
-            # Each is another function: another constant in its code.
+    def burst(start: int, count: int = 2000) -> None:
+        for number in range(start, start + count):
+            # Each has another constant in its code, and is therefore another function.
             function = eval(f"lambda: {number}")
             assert executor.submit(function).result() == number
 
-    burst(0)
+    # These are more than are kept; each counts as 2 KB and its pickled form.
+    burst(1_000_000, min(max(_resources.memory_size() >> 10, 4 << 20), 256 << 20) >> 11)
     before, worker_before = resident_kib(), executor.submit(worker_kib).result()
     burst(10_000)
     burst(20_000)
@@ -332,7 +367,7 @@ def test_fresh_functions_leave_memory_flat(make_executor: Callable[..., Executor
 
 
 def test_functions_alternate_without_confusion(shared: Executor) -> None:
-    # More than the cache in front of the definitions holds, so that some are found again and some are not.
+    # These are more than the cache in front of the definitions holds, so that only some are found again.
     functions = [eval(f"lambda value: value + {number}") for number in range(1500)]
     order = list(itertools.chain(range(1500), range(0, 1500, 7), range(1499, 0, -11)))
     futures = [shared.submit(functions[place], 1) for place in order]

@@ -1,4 +1,4 @@
-"""The future's type is made by hand: what Python does with any object must work with it."""
+"""The type of futures is written in native code: Python's operations on objects must work with it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Limits that are reached give errors that say so."""
+"""Reached limits cause errors that name the limit."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import threading
 from collections.abc import Callable
 
@@ -23,9 +24,9 @@ def test_too_many_outstanding_tasks_are_refused_by_choice(
 ) -> None:
     executor = make_executor(1, task_limit=10, when_full="raise")
     futures = [executor.submit(calls.enter, gate.path, number) for number in range(10)]
-    with pytest.raises(gristmill.LimitReached, match="10"):
+    with pytest.raises(gristmill.LimitReachedError, match="10"):
         executor.submit(calls.nothing)
-    with pytest.raises(gristmill.LimitReached):
+    with pytest.raises(gristmill.LimitReachedError):
         executor.options(retries=1).submit(calls.nothing)
     gate.open(10)
     assert [future.result() for future in futures] == list(range(10))
@@ -101,15 +102,15 @@ def test_few_descriptors_are_enough(script: Script) -> None:
 @pytest.mark.parametrize("limit", [1, 3, 4, 5])
 def test_an_exhausted_process_limit_says_so(script: Script, start: str, limit: int) -> None:
     if os.geteuid() == 0 and shutil.which("setpriv") is None:
-        pytest.skip("the limit does not bind root, and there is no setpriv to become somebody else")
+        pytest.skip("the limit does not bind root, and there is no setpriv to become another user")
     printed = script.run(
         """
         import os, resource, sys
         if os.geteuid() == 0:
-            # The kernel does not hold root to the limit: become nobody in particular, who may read root's interpreter.
+            # The kernel does not hold root to the limit: become a user without a name, who may read root's interpreter.
             reads = "+dac_override,+dac_read_search"
-            nobody = ["--reuid=54321", "--regid=54321", "--clear-groups", f"--inh-caps={reads}", f"--ambient-caps={reads}"]
-            os.execvp("setpriv", ["setpriv", *nobody, sys.executable, *sys.argv])
+            nameless = ["--reuid=54321", "--regid=54321", "--clear-groups", f"--inh-caps={reads}", f"--ambient-caps={reads}"]
+            os.execvp("setpriv", ["setpriv", *nameless, sys.executable, *sys.argv])
         import gristmill
         gristmill.Executor(1).submit(int).result()  # everything is imported
         resource.setrlimit(resource.RLIMIT_NPROC, (int(sys.argv[2]),) * 2)
@@ -132,13 +133,68 @@ def test_memory_that_is_not_to_be_had_says_so(script: Script) -> None:
         """
         import resource
         import gristmill
+        make = gristmill.Executor  # loaded
         used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + (8 << 20), used + (8 << 20)))
         try:
-            gristmill.Executor(8).submit(int).result()
+            make(8).submit(int).result()
         except (gristmill.StartError, MemoryError, OSError) as error:
             print(type(error).__name__, error)
         """
     )
     assert "StartError" in printed
     assert "memory" in printed
+
+
+LIMITED = """
+    import os, resource, signal, sys
+    resource.setrlimit(getattr(resource, sys.argv[1]), (int(sys.argv[2]),) * 2)
+    import numpy as np
+    from gristmill import Executor, current_executor
+
+    def waiting(depth):
+        if depth == 0:
+            return 1
+        return current_executor().submit(waiting, depth - 1).result() + 1
+
+    with Executor(2, start=sys.argv[3]) as executor:
+        results = [executor.submit(np.full, 6_000_000, float(number)) for number in range(4)]
+        print([float(result.result()[-1]) for result in results])
+        print(float(executor.submit(np.sum, np.ones(6_000_000)).result()))
+        print(executor.submit(waiting, 30).result(), flush=True)
+        if len(sys.argv) > 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def _segments() -> set[str]:
+    """Returns the System V segments of this machine that belong to this user."""
+    with open("/proc/sysvipc/shm") as segments:
+        return {
+            line.split()[1] for line in list(segments)[1:] if line.split()[7] == str(os.getuid())
+        }
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize(
+    ("limit", "size"),
+    [("RLIMIT_AS", 4 << 30), ("RLIMIT_FSIZE", 4 << 30), ("RLIMIT_FSIZE", 1 << 20)],
+)
+def test_the_limits_of_a_login_node_leave_room_for_workers(
+    script: Script, limit: str, size: int, start: str
+) -> None:
+    environment = {"OPENBLAS_NUM_THREADS": "1"}  # each of its threads reserves addresses
+    before = _segments()
+    printed = script.run(LIMITED, limit, str(size), start, env=environment)
+    assert printed == "[0.0, 1.0, 2.0, 3.0]\n6000000.0\n31\n"
+    assert _segments() <= before
+
+
+def test_a_killed_program_under_a_limit_of_file_sizes_leaves_no_segment(script: Script) -> None:
+    before = _segments()
+    with script.start(LIMITED, "RLIMIT_FSIZE", str(1 << 20), "fork", "die") as program:
+        printed, _ = program.communicate()
+    assert printed.endswith("31\n")
+    assert program.returncode == -signal.SIGKILL
+    while not _segments() <= before:  # its processes end soon after it
+        os.sched_yield()

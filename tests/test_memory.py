@@ -1,4 +1,4 @@
-"""Memory that runs out: the error says whose task it was, or the task has a MemoryError to handle."""
+"""Exhausted memory: the error names the task, or the task gets a MemoryError that it can handle."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from cgroups import group
 from stage import Script
 
 MakeExecutor = Callable[..., Executor]
+RunHeld = Callable[[int, str], str]
 
 
-def test_the_kernels_kill_for_want_of_memory_is_told(script: Script) -> None:
+def test_the_kernels_kill_because_memory_is_short_is_reported(script: Script) -> None:
     with group("memory", 300 << 20) as procs:
         printed = script.run(
             """
@@ -39,9 +40,9 @@ def test_the_kernels_kill_for_want_of_memory_is_told(script: Script) -> None:
             str(procs),
         )
     first, *_, last = printed.splitlines()
-    for part in ("WorkerLost task ", "(hog)", "worker ", "process ", "signal 9 (SIGKILL)"):
+    for part in ("WorkerLostError task ", "(hog)", "worker ", "process ", "signal 9 (SIGKILL)"):
         assert part in first
-    assert "most likely by the kernel for want of memory" in first
+    assert "most likely by the kernel because memory was short" in first
     assert "about to eat" in printed
     assert last == "700 7"
 
@@ -60,7 +61,36 @@ def test_a_result_beyond_the_groups_memory_costs_its_worker_only(script: Script)
             """,
             str(procs),
         )
-    assert printed in ("WorkerLost\n7\n", "MemoryError\n7\n")
+    assert printed in ("WorkerLostError\n7\n", "MemoryError\n7\n")
+
+
+def test_the_memory_of_the_group_is_what_tasks_may_ask_for(script: Script) -> None:
+    with group("memory", 2 << 30) as procs:
+        printed = script.run(
+            """
+            import os, sys
+            open(sys.argv[1], "w").write(str(os.getpid()))
+            import gristmill
+            from gristmill._doctor import machine
+
+            with gristmill.Executor(1) as executor:
+                try:
+                    executor.options(memory=3 << 30).submit(abs, -1)
+                except gristmill.ResourceError as error:
+                    print("refused:", error)
+            print(*(found.text for found in machine.cores_and_memory() if found.what == "memory"))
+            """,
+            str(procs),
+        )
+    refused, told = printed.splitlines()
+    assert refused.startswith("refused:")
+    assert told.startswith("2.1 of ")
+    assert told.endswith("a cgroup sets this limit")
+
+
+def test_the_default_limit_of_tasks_follows_the_memory_of_the_group(run_held: RunHeld) -> None:
+    printed = run_held(200 << 20, "fill(lambda number: executor.submit(abs, number))")
+    assert str((200 << 20) // 4 // 250) in printed.replace(",", "")
 
 
 def _limit_address_space(extra: int) -> None:
@@ -70,7 +100,7 @@ def _limit_address_space(extra: int) -> None:
 
 
 def _limit_data(extra: int) -> None:
-    """As in the documentation of leases, but as small as it can be."""
+    """Limits the data segment as the documentation of leases does, with the smallest margin."""
     with open("/proc/self/status") as status:
         words = next(line for line in status if line.startswith("VmData:")).split()
     limit = int(words[1]) * 1024 + extra

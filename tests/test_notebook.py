@@ -1,4 +1,6 @@
-"""Functions and classes of a notebook's cells: they go by value, and a cell that is run again is noticed."""
+"""Functions and classes of a notebook's cells: they are sent by value, and workers get the new version of a cell that
+runs again.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("IPython") is None, reason="IPython is not installed"
 )
 
-#: Runs each argument as a cell of a notebook whose namespace is that of ``__main__``; a cell that raises ends it.
+#: A program that runs each argument as a cell of a notebook with the namespace of ``__main__``; a cell that raises ends
+#: it.
 NOTEBOOK = """
     import sys
     from IPython.core.interactiveshell import InteractiveShell

@@ -1,4 +1,4 @@
-"""A zygote with threads is not forked: a fork would copy locks that nobody opens."""
+"""A zygote with threads is not forked, because a fork would copy locks that no thread releases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill import Executor, StartError, WorkerLost
+from gristmill import Executor, Lease, StartError, WorkerLostError, on
 
 import calls
 from stage import Gate, descent, lives, zygote_beside, zygotes
@@ -55,7 +55,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, st
 
 @pytest.fixture(autouse=True)
 def shown_warnings() -> Iterator[None]:
-    """Warnings are shown by zygotes, which take over the filters, and are no errors."""
+    """Lets zygotes, which take over the filters, show warnings and not raise them."""
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         yield
@@ -72,7 +72,7 @@ def test_threads_of_a_preloaded_module_make_workers_interpreters(
     assert executor.submit(calls.is_interpreter_of_its_own).result()
     assert all(executor.submit(calls.is_loaded, name).result() for name in names)
     assert list(executor.map(calls.same, range(1000))) == list(range(1000))
-    assert isinstance(executor.submit(os._exit, 1).exception(), WorkerLost)
+    assert isinstance(executor.submit(os._exit, 1).exception(), WorkerLostError)
     assert executor.submit(calls.is_interpreter_of_its_own).result(), "its replacement too"
     executor.shutdown()
     errors = capfd.readouterr().err
@@ -106,11 +106,28 @@ def test_a_thread_that_starts_later_is_noticed_before_the_next_fork(
     os.kill(zygote, signal.SIGUSR1)
     assert gate.wait_entered() == zygote
     for _ in range(2):  # the first may be replaced by one that was forked before the thread began
-        assert isinstance(executor.submit(os._exit, 1).exception(), WorkerLost)
+        assert isinstance(executor.submit(os._exit, 1).exception(), WorkerLostError)
     assert executor.submit(calls.is_interpreter_of_its_own).result()
     while lives(zygote):
         os.sched_yield()
     assert executor.submit(calls.pid).result() in descent(os.getpid())
+
+
+@pytest.mark.parametrize("code", ["0", "'bye'", "3"])
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("place", ["here", "lease", "node"])
+def test_a_module_that_asks_the_interpreter_to_exit_is_named(
+    module: Callable[[str, str], str], place: str, start: str, code: str
+) -> None:
+    preload = [module("that_exits", f"import sys\nsys.exit({code})")]
+    kind = Lease if place == "lease" else Executor
+    nodes = on.local(1, 1) if place == "node" else None
+    with (
+        kind(nodes=nodes, preload=preload, start=start) as executor,
+        pytest.raises(StartError, match="importing module that_exits for preload"),
+    ):
+        # Either call may raise the error: workers may have failed before the task is submitted.
+        executor.submit(calls.nothing).result()
 
 
 def test_warnings_that_are_errors_refuse_threads(

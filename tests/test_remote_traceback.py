@@ -1,4 +1,4 @@
-"""The worker's traceback travels with an exception: it is its innermost cause."""
+"""The worker's traceback travels with an exception, as its innermost cause."""
 
 from collections.abc import Iterator
 

@@ -88,7 +88,7 @@ def test_names_of_gpus_that_the_program_was_given_are_kept(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b")
     executor = make_executor(1)
     assert executor.options(gpus=2).submit(calls.seen_gpus).result() == "GPU-a,GPU-b"
-    with pytest.raises(ResourceError, match="3000 thousandths of a GPU, and there are 2000"):
+    with pytest.raises(ResourceError, match="3 GPUs, and the executor has 2 GPUs"):
         executor.options(gpus=3).submit(calls.seen_gpus)
 
 
@@ -105,11 +105,11 @@ def test_memory_is_given_once(make_executor: MakeExecutor, gate: Gate) -> None:
 
 def test_what_can_never_run_is_refused_when_it_is_submitted(make_executor: MakeExecutor) -> None:
     executor = make_executor(2, memory="10GB", gpus=0)
-    with pytest.raises(ResourceError, match="needs 3 workers' places, and there are 2"):
+    with pytest.raises(ResourceError, match="needs 3 workers, and the executor has 2 workers"):
         executor.options(cores=3).submit(calls.nothing)
     with pytest.raises(ResourceError, match="bytes of memory"):
         executor.options(memory="11GB").submit(calls.nothing)
-    with pytest.raises(ResourceError, match="thousandths of a GPU, and there are 0"):
+    with pytest.raises(ResourceError, match="of a GPU, and the executor has no GPU"):
         executor.options(gpus=0.1).submit(calls.nothing)
 
 
@@ -122,7 +122,7 @@ def test_a_worker_that_dies_gives_back_what_its_task_had(make_executor: MakeExec
 
 def test_a_task_that_asks_for_what_it_has_itself_is_told_so(make_executor: MakeExecutor) -> None:
     executor = make_executor(2, gpus=1)
-    with pytest.raises(GristmillError, match="with tasks that wait for tasks"):
+    with pytest.raises(GristmillError, match="by tasks that wait for tasks"):
         executor.options(gpus=1).submit(calls.ask_for_what_i_have).result()
     assert executor.options(gpus=1).submit(calls.seen_gpus).result() == "0"
 
@@ -148,7 +148,7 @@ def test_sizes(text: int | str, bytes_: int) -> None:
 
 @pytest.mark.parametrize("wrong", ["much", "-1GB", "4 XB", 0, -5, 1.5, True])
 def test_sizes_that_are_none(wrong: int | str) -> None:
-    with pytest.raises(ValueError, match="memory must be"):
+    with pytest.raises((TypeError, ValueError), match="memory must be"):
         _resources.size(wrong)
 
 
@@ -157,16 +157,16 @@ def test_sizes_that_are_none(wrong: int | str) -> None:
     [
         ({"cores": 0}, "cores must be"),
         ({"cores": 1.5}, "cores must be"),
-        ({"gpus": 1.5}, "a share of one or a whole number"),
+        ({"gpus": 1.5}, "a fraction of one GPU or a whole number"),
         ({"gpus": -1}, "gpus must be between"),
         ({"gpus": 17}, "gpus must be between"),
         ({"memory": "lots"}, "memory must be"),
     ],
 )
-def test_needs_that_nobody_can_have(
+def test_needs_that_no_worker_can_have(
     make_executor: MakeExecutor, needs: dict[str, object], why: str
 ) -> None:
-    with pytest.raises(ValueError, match=why):
+    with pytest.raises((TypeError, ValueError), match=why):
         make_executor(1).options(**needs)  # type: ignore[arg-type]
 
 

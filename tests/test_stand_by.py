@@ -1,4 +1,4 @@
-"""The process that is forked ahead, and becomes the next worker."""
+"""The stand-by: a process that is forked ahead, and becomes the next worker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill import Executor, WorkerLost
+from gristmill import Executor, WorkerLostError
 
 import calls
 from stage import Script, lives, next_stand_by, stand_bys
@@ -18,7 +18,7 @@ MakeExecutor = Callable[..., Executor]
 
 
 def _kill(executor: Executor) -> None:
-    with pytest.raises(WorkerLost):
+    with pytest.raises(WorkerLostError):
         executor.submit(os.kill, executor.submit(calls.pid).result(), signal.SIGKILL).result()
 
 
@@ -31,8 +31,8 @@ def test_a_lost_worker_is_replaced_by_the_stand_by(make_executor: MakeExecutor) 
         assert executor.submit(calls.pid).result() != stand_by
         _kill(executor)
         assert executor.submit(calls.pid).result() == stand_by
-    assert executor.stats()["workers_lost"] == 3
-    assert executor.stats()["start_failures"] == 0
+    assert executor.stats().workers_lost == 3
+    assert executor.stats().start_failures == 0
 
 
 def test_a_worker_is_replaced_though_the_stand_by_was_killed(make_executor: MakeExecutor) -> None:
@@ -43,7 +43,7 @@ def test_a_worker_is_replaced_though_the_stand_by_was_killed(make_executor: Make
     os.kill(stand_by, signal.SIGKILL)
     while lives(stand_by):
         os.sched_yield()
-    assert executor.submit(calls.pid).result() == worker, "nobody else noticed"
+    assert executor.submit(calls.pid).result() == worker, "no other task noticed"
     _kill(executor)
     assert executor.submit(calls.pid).result() not in (worker, stand_by)
 

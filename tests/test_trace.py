@@ -1,4 +1,4 @@
-"""``gristmill trace`` runs a program as it is and says where the time of its tasks went."""
+"""``gristmill trace`` runs a program unchanged and reports where the time of its tasks went."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 from gristmill._profile import task_slices
 from gristmill._profile.submissions import Sample
-from gristmill._profile.tags import COMPONENTS, Recorded, decades, hops, table
+from gristmill._profile.timings import COMPONENTS, Recorded, decades, hops, table
 
 PROGRAM = """
 import sys
@@ -37,7 +37,7 @@ def test_a_traced_program_does_what_it_does_and_gets_a_table(tmp_path: Path) -> 
     program.write_text(PROGRAM)
     done = trace(str(program), "word")
     assert (done.stdout, done.returncode) == ("1225 word\n55\n", 3)
-    assert "60 tasks, 60 of them looked at" in done.stderr
+    assert "60 tasks, 60 of them traced" in done.stderr
     assert all(name in done.stderr for _, _, name in COMPONENTS)
 
 
@@ -48,9 +48,9 @@ def test_a_missing_program_is_named() -> None:
 
 
 def test_a_table_shares_out_the_whole_time() -> None:
-    tags = {"submitted": 0, "written": 1_000, "claimed": 2_000, "started": 3_000}
-    tags |= {"ended": 8_000, "published": 8_000, "drained": 10_000, "at": 0}
-    lines = table(Recorded(1, [tags], [], {}))
+    timings = {"submitted": 0, "written": 1_000, "claimed": 2_000, "started": 3_000}
+    timings |= {"ended": 8_000, "published": 8_000, "drained": 10_000, "at": 0}
+    lines = table(Recorded(1, [timings], [], {}))
     assert lines[5].split()[-4:] == ["5.00", "5.00", "5.00", "50.0%"]
     shares = [float(line.split()[-1].rstrip("%")) for line in lines if line.endswith("%")]
     assert sum(shares) == pytest.approx(100)
@@ -58,21 +58,25 @@ def test_a_table_shares_out_the_whole_time() -> None:
 
 def test_a_plot_reaches_from_the_median_to_the_95th_percentile() -> None:
     base = dict.fromkeys(("written", "claimed", "started", "ended", "published"), 1_000)
-    tags = [
+    timings = [
         {"submitted": 0, **base, "drained": 1_000 + (1_000_000 if place > 90 else 10_000)}
         for place in range(100)
     ]
-    found = hops(tags)
+    found = hops(timings)
     assert [found[-1].median, found[-1].p95] == [10_000, 1_000_000]
     assert decades(found) == (3, 6)
-    *_, axis, waits, _, _, _, _, ring = table(Recorded(100, tags, [], {}))
+    *_, axis, waits, _, _, _, _, ring = table(Recorded(100, timings, [], {}))
     assert axis.split()[-8:] == ["1", "us", "10", "us", "100", "us", "1", "ms"]
     assert ring.rindex("|") - ring.rindex("o") == 20
     assert waits.endswith("o         .         .         .")
 
 
 def test_what_was_recorded_is_shown_again_without_the_program(tmp_path: Path) -> None:
-    program, file, page = tmp_path / "program.py", tmp_path / "tags.jsonl", tmp_path / "page.html"
+    program, file, page = (
+        tmp_path / "program.py",
+        tmp_path / "timings.jsonl",
+        tmp_path / "page.html",
+    )
     program.write_text(PROGRAM)
     first = trace("--record", str(file), str(program), "word")
     program.unlink()
@@ -84,7 +88,7 @@ def test_what_was_recorded_is_shown_again_without_the_program(tmp_path: Path) ->
 
 
 def test_perfetto_has_each_task_with_its_hops_below_it(tmp_path: Path) -> None:
-    program, file = tmp_path / "program.py", tmp_path / "tags.jsonl"
+    program, file = tmp_path / "program.py", tmp_path / "timings.jsonl"
     program.write_text(PROGRAM)
     traces = [tmp_path / "first.json", tmp_path / "again.json"]
     trace("--record", str(file), "--perfetto", str(traces[0]), str(program), "word")
@@ -117,8 +121,8 @@ def test_rows_of_perfetto_have_one_task_at_a_time() -> None:
     assert [one["name"] for one in hops] == [name for _, _, name in COMPONENTS]
 
 
-#: A file of tags, as the command leaves it, but for its counts and words, and a time.
-HEAD = '{"kind": "gristmill tags", "version": 2, "count": %s, "command": %s, "machine": {}}\n'
+#: The beginning of a file of timings as the command writes it, with slots for its counts, words and a time.
+HEAD = '{"kind": "gristmill timings", "version": 2, "count": %s, "command": %s, "machine": {}}\n'
 TIMES = (
     '{"at": 0, "submitted": %s, "written": 1, "claimed": 2, "started": 3, "ended": 4, "published": 5, '
     '"drained": 6}\n'
@@ -128,13 +132,13 @@ TIMES = (
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"kind": "gristmill tags", "version": 7, "count": 1, "command": []}\n', "version 7"),
+        ('{"kind": "gristmill timings", "version": 7, "count": 1, "command": []}\n', "version 7"),
         (
-            '{"kind": "gristmill tags", "version": 2, "count": 1, "command": []}\n{}\n',
+            '{"kind": "gristmill timings", "version": 2, "count": 1, "command": []}\n{}\n',
             "without all",
         ),
-        ('{"kind": "gristmill tags", "version": 2, "count": 1', "damaged"),
-        (HEAD % ("1", "3"), "no list of words"),
+        ('{"kind": "gristmill timings", "version": 2, "count": 1', "damaged"),
+        (HEAD % ("1", "3"), "not a list of words"),
         (HEAD % ('"1"', "[]"), "not all whole numbers"),
         (HEAD % ("1", "[]") + TIMES % "-1e999", "not all whole numbers"),
         (HEAD % ("1", "[]") + TIMES % "null", "not all whole numbers"),
@@ -142,7 +146,7 @@ TIMES = (
     ],
 )
 def test_a_damaged_record_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    file = tmp_path / "tags.jsonl"
+    file = tmp_path / "timings.jsonl"
     file.write_text(text)
     done = trace(str(file))
     assert done.returncode == 2
@@ -153,19 +157,19 @@ def test_a_damaged_record_is_refused(tmp_path: Path, text: str, said: str) -> No
 def test_calls_of_parsl_programs_are_seen(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
-        "import gristmill as parsl\nfrom gristmill.parsl import GristmillExecutor\n"
+        "import gristmill.parsl as parsl\n"
         "@parsl.python_app\n"
         "def twice(number): return 2 * number\n"
         "if __name__ == '__main__':\n"
-        "    with parsl.load(parsl.Config(executors=[GristmillExecutor(max_workers=1)])):\n"
+        "    with parsl.load(parsl.Config(executors=[parsl.GristmillExecutor(max_workers=1)])):\n"
         "        print(sum(future.result() for future in [twice(one) for one in range(9)]))\n"
     )
     done = trace(str(program))
     assert (done.stdout, done.returncode) == ("72\n", 0), done.stderr
-    assert "9 tasks, 9 of them looked at" in done.stderr
+    assert "9 tasks, 9 of them traced" in done.stderr
 
 
-#: Tasks that take each way into an engine; how many tells which are missing.
+#: A program whose tasks take each way into an engine; their number shows which are missing.
 WAYS = """
 import gristmill
 
@@ -179,7 +183,7 @@ if __name__ == "__main__":
         several += [context.submit(abs, one) for one in range(8)]
         several += executor.options(priority=1).map(abs, range(16))
         several += executor.options(views=True).map(max, range(32), range(32), ordered=False)
-        with gristmill.Lease(workers=1) as lease:
+        with gristmill.Lease(max_workers=1) as lease:
             several += [lease.options(priority=1).submit(abs, one) for one in range(64)]
 """
 
@@ -190,10 +194,11 @@ def test_every_way_into_an_engine_is_seen(tmp_path: Path) -> None:
     program.write_text(WAYS)
     done = trace(str(program))
     assert done.returncode == 0, done.stderr
-    assert "127 tasks, 127 of them looked at" in done.stderr
+    assert "127 tasks, 127 of them traced" in done.stderr
 
 
-#: Maps as programs use them: not asked for, dropped, left, with results as they come, with too little time.
+#: A program with maps as users write them: unread, dropped, abandoned, with results in order of completion, and with
+#: too short a timeout.
 MAPS = """
 import os
 import sys
@@ -263,3 +268,24 @@ def test_a_sample_is_bounded_and_reaches_late_tasks() -> None:
     assert len(sample.futures) == 10
     assert sample.count == 1_000
     assert max(future for future, _ in sample.futures) >= 100  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("option", ["--record", "--html", "--perfetto"])
+def test_a_full_disk_is_named_and_the_table_is_there_all_the_same(
+    tmp_path: Path, option: str
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.replace("sys.exit(3)", ""))
+    done = trace(option, "/dev/full", str(program), "word")
+    assert (done.stdout, done.returncode) == ("1225 word\n55\n", 1)
+    assert "60 tasks, 60 of them traced" in done.stderr
+    assert "gristmill trace: cannot write /dev/full: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_hides_no_exit_status_of_the_program(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = trace("--record", "/dev/full", "--html", str(tmp_path / "page"), str(program), "word")
+    assert done.returncode == 3
+    assert (tmp_path / "page").read_text()

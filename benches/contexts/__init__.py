@@ -1,1 +1,1 @@
-"""What the rows of contexts run: a network, a heavy environment, a slow file system."""
+"""The workloads of the rows of contexts: a network, a heavy environment, a slow file system."""

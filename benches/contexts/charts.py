@@ -1,4 +1,4 @@
-"""Curves in a file: one panel beside the other, both axes logarithmic, matplotlib only here."""
+"""Curves in an image file: panels side by side with logarithmic axes. Only this module needs matplotlib."""
 
 import importlib
 import importlib.util
@@ -11,7 +11,7 @@ _PANEL_SIZE_IN = (5.0, 3.6)
 
 @dataclass(frozen=True)
 class Panel:
-    """What a panel shows: its axes, and the points of each curve by the curve's name."""
+    """One panel: its axis labels, and the points of each curve by the curve's name."""
 
     across: str
     upward: str
@@ -19,12 +19,12 @@ class Panel:
 
 
 def point(name: str, step: int) -> str:
-    """Names the series of one point of a curve."""
+    """Returns the name of the series for one point of a curve."""
     return f"{name} {step}"
 
 
 def drawn(panels: Sequence[Panel], path: Path) -> bool:
-    """Writes the panels that have curves; whether there were any, and matplotlib to draw them."""
+    """Draws the panels that have curves. Returns whether it wrote the file: there were curves, and matplotlib."""
     filled = [panel for panel in panels if panel.curves]
     if not filled or importlib.util.find_spec("matplotlib") is None:
         return False

@@ -1,4 +1,4 @@
-"""The environment of the rows of contexts: what is installed, a heavy stack, and files that nobody has read yet."""
+"""The environment of the rows of contexts: installed distributions, a heavy stack, and uncached files."""
 
 import importlib
 import importlib.metadata
@@ -12,7 +12,7 @@ from typing import Any
 
 from benches.model import Unavailable
 
-#: What a program of data science imports; some 3,000 files.
+#: The imports of a typical data-science program: some 3,000 files.
 HEAVY = (
     "numpy",
     "scipy.optimize",
@@ -26,37 +26,37 @@ HEAVY = (
     "onnxruntime",
     "rdkit.Chem",
 )
-#: The distributions that an environment has at least, to be called one.
+#: The least number of distributions of a heavy environment.
 DISTRIBUTIONS_MIN = 100
 
 
 def needed(*modules: str) -> None:
-    """Finds that the modules a row needs are installed; says how to install them otherwise."""
+    """Checks that the modules a row needs are installed. The error says how to install them."""
     for module in modules:
         if importlib.util.find_spec(module) is None:
             raise Unavailable(f"{module} is not installed: ./dev bench --peers installs it")
 
 
 def distribution_count() -> int:
-    """Counts what is installed in this environment."""
+    """Counts the distributions installed in this environment."""
     return len({one.name for one in importlib.metadata.distributions(path=sys.path)})
 
 
 def imported(names: Sequence[str]) -> dict[str, Any]:
-    """Sets up by importing modules."""
+    """Imports the modules. Used as the set-up of a context."""
     return {name: importlib.import_module(name) for name in names}
 
 
 def files(below: Path | None = None) -> Iterator[str]:
-    """Names every file below a folder; of this environment if none is given."""
+    """Yields every file below a folder, by default of this environment."""
     for folder, _, names in os.walk(below or sysconfig.get_path("purelib")):
         yield from (os.path.join(folder, name) for name in names)
 
 
 def forget(paths: Sequence[str]) -> None:
-    """Has the kernel drop what it has cached of files; names and attributes of them stay cached.
+    """Makes the kernel drop the cached contents of files. Names and attributes stay cached.
 
-    Pages that some process has mapped stay too, so that nobody else is disturbed, and no right is needed.
+    Pages that a process has mapped stay too, so that other processes are not disturbed and no privilege is needed.
     """
     for path in paths:
         try:

@@ -1,9 +1,9 @@
-"""Calls at the levels of the paper: everything anew for each call, or a context that is kept.
+"""Calls at the levels of the paper: a new context for each call, or one that is kept.
 
-Source: Phung and others, "Accelerating Function-Centric Applications by Discovering, Distributing, and
-Retaining Reusable Context in Workflow Systems", section 4: L1 has everything from a shared file system for each
-task, L2 from the disk of the node, L3 keeps it in memory. L1 and L2 both start an interpreter and set the
-context up for each call, and all files are on the local disk: on one machine they are the same.
+Source: Phung and others, "Accelerating Function-Centric Applications by Discovering, Distributing, and Retaining
+Reusable Context in Workflow Systems", section 4: L1 reads everything from a shared file system for each task, L2 from
+the disk of the node, L3 keeps it in memory. L1 and L2 both start an interpreter and set the context up for each call,
+and all files are on the local disk, so on one machine they are the same.
 """
 
 import importlib
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
-from benches import adapters
-from benches.adapters.base import Engine
+from benches import engines
+from benches.engines.base import Engine
 from benches.model import Settings, Unavailable
 
-#: What `gristmill.Context` calls each level.
+#: The reuse of a context for each level.
 REUSE = {"L1": "none", "L2": "disk", "L3": "memory"}
 
 
@@ -30,30 +30,30 @@ class Level:
         *arguments: Any,
         workers: int = 1,
     ) -> None:
-        if settings.ours != adapters.OURS:
+        if settings.ours != engines.OURS:
             raise Unavailable(f"{settings.ours} has no adapter for contexts")
-        self.engine: Engine = adapters.ours(settings.ours, workers)
+        self.engine: Engine = engines.ours(settings.ours, workers)
         gristmill = importlib.import_module("gristmill")
-        #: Its name is for messages; contexts of two levels differ anyhow.
-        self.context: Any = gristmill.Context(
-            setup, *arguments, name=f"{setup.__name__} at {level}", reuse=REUSE[level]
-        )
+        #: Its name appears in messages only. Contexts of two levels differ without it.
+        context = gristmill.Context(setup, *arguments, name=f"{setup.__name__} at {level}")
+        declare = importlib.import_module("gristmill._context.declare")
+        self.context: Any = declare.with_reuse(context, REUSE[level])
 
     @property
     def submit(self) -> Callable[..., Any]:
-        """The engine's own `submit`, in the context; the engine has to be started."""
+        """The engine's own `submit` in the context. The engine must be started."""
         submit: Callable[..., Any] = self._executor.options(context=self.context).submit
         return submit
 
     @property
     def inside(self) -> Engine:
-        """The engine as one all of whose tasks are in the context; the engine has to be started."""
+        """A copy of the engine that runs all tasks in the context. The engine must be started."""
         engine = copy(self.engine)
         engine.submit = self.submit
         return engine
 
     def report(self) -> Any:
-        """What the context cost so far."""
+        """Returns the costs of the context so far."""
         return self.context.report(self._executor)
 
     @property
@@ -61,20 +61,20 @@ class Level:
         return getattr(self.engine, "executor", None)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls in the context and waits."""
+        """Calls a function in the context and waits for the result."""
         return self.engine.result(self.submit(function, *arguments))
 
 
 def saving(faster: float, slower: float) -> float:
-    """Works out which percentage of the slower time the faster one saves."""
+    """Returns the percentage of the slower time that the faster one saves."""
     return 100 * (1 - faster / slower)
 
 
 def expected_saving(setup: float, compute: float) -> float:
-    """Works out which percentage a call saves that finds its context set up already."""
+    """Returns the percentage of its time that a call saves if its context is set up already."""
     return 100 * setup / (setup + compute)
 
 
 def deviation(measured: float, expected: float) -> float:
-    """Works out how far a figure is from the expected one, in percent of that."""
+    """Returns the difference between a figure and the expected one, in percent of the expected one."""
     return 100 * abs(measured / expected - 1)

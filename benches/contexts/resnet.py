@@ -1,7 +1,6 @@
 """The network of the suite's `lnni` for the rows of contexts: its file, and a program that opens it.
 
-The suite is imported when something is asked for, not before: it needs distributions that benchmarks of the engine do
-without.
+The suite's module is imported only when a function here is called: what a worker imports is measured.
 """
 
 import importlib
@@ -12,17 +11,14 @@ from typing import Any
 from benches import machine
 from benches.contexts import environment
 
-#: What the suite needs.
-SUITE = ("msgspec", "pydantic", "tomli_w")
-
 
 def network() -> Any:
-    """Finds the network and inference with it."""
-    return importlib.import_module("gristmill.bench.apps.resnet")
+    """Imports the module with the network and its inference."""
+    return importlib.import_module("gristmill_bench.apps.resnet")
 
 
 def file() -> Path:
-    """Names the file of the network, written if it was not yet."""
+    """Returns the path of the network's file, and writes the file if it does not exist."""
     path = machine.ROOT / "target" / "benches" / "resnet50.onnx"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,15 +34,15 @@ def opened(path: str) -> Any:
 
 
 def program(path: str) -> dict[str, Any]:
-    """Sets up what a program of that kind has: an environment of many modules, and the network."""
+    """Sets up what such a program has: an environment of many modules, and the network."""
     return {**environment.imported(environment.HEAVY), **opened(path)}
 
 
 def infer(session: Any, picture: Any, count: int) -> Any:
-    """Runs so many inferences; returns the class that the last one found."""
+    """Runs `count` inferences. Returns the class that the last one found."""
     return network().infer(session, picture, count)
 
 
 def inferred(context: Any, count: int) -> Any:
-    """Runs so many inferences with what a context has."""
+    """Runs `count` inferences with the contents of a context."""
     return network().inferred(context, count)

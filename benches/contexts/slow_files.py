@@ -1,8 +1,8 @@
-"""A file system as a busy cluster's is: a folder seen through FUSE, where every question takes its time.
+"""A file system as slow as that of a busy cluster: a folder seen through FUSE, with a delay for each request.
 
-Read-only. Each look-up, listing, opening and read (128 KiB at most, as the kernel asks) waits for a millisecond before
-it is answered; those that come at once wait at once. The kernel keeps what it has read of a file until that changes, as
-of NFS, and attributes for a second; a mount that was made just now has nothing.
+Read-only. Each look-up, listing, opening and read (at most 128 KiB, as the kernel requests) is answered after a
+millisecond; simultaneous requests wait at the same time. The kernel caches the contents of a file until it changes, as
+for NFS, and attributes for a second; a new mount has an empty cache.
 """
 
 import importlib
@@ -20,17 +20,17 @@ from benches.contexts import environment
 from benches.model import Unavailable
 
 WAIT_S = 1e-3
-#: Until a mount is there, and again until it is gone.
+#: The time limit for a mount to appear, and again for it to disappear, seconds.
 _CHANGE_MAX_S = 10.0
-#: Questions that wait at the same time, at most; that many as the library itself has by default.
+#: The limit of requests that wait at the same time, which is also the library's default.
 _THREADS = 10
 _ATTRIBUTES = ("mode", "nlink", "size", "uid", "gid", "atime_ns", "mtime_ns", "ctime_ns")
 
 
 class Slow:
-    """The answers to the kernel, named as the library calls them."""
+    """The handlers of the kernel's requests, with the names that the library expects."""
 
-    #: Times are in nanoseconds.
+    #: True: times are in nanoseconds.
     use_ns = True
 
     def __init__(self, folder: str) -> None:
@@ -41,7 +41,7 @@ class Slow:
         return self._folder + path
 
     def getattr(self, path: str, handle: int | None = None) -> dict[str, Any]:
-        """Tells what a file is."""
+        """Returns the attributes of a file."""
         found = os.lstat(self._place(path))
         values = {f"st_{name}": getattr(found, f"st_{name}") for name in _ATTRIBUTES}
         return {name.removesuffix("_ns"): value for name, value in values.items()}
@@ -64,14 +64,14 @@ class Slow:
         return os.pread(handle, size, offset)
 
     def release(self, path: str, handle: int) -> int:
-        """Closes a file; nobody waits for that."""
+        """Closes a file. The kernel does not wait for the answer."""
         os.close(handle)
         return 0
 
 
 @contextmanager
 def mounted(folder: Path, at: Path) -> Iterator[None]:
-    """Shows a folder at another place, with nothing cached."""
+    """Mounts a folder at another path, with nothing cached."""
     environment.needed("mfusepy")
     at.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "benches.contexts.slow_files", str(folder), str(at)]
@@ -94,7 +94,7 @@ def _wait_until(is_so: Any) -> None:
 
 
 def main() -> None:
-    """Serves one mount until it is gone."""
+    """Serves one mount until it is unmounted."""
     folder, at = sys.argv[1:]
     importlib.import_module("mfusepy").FUSE(
         Slow(folder),

@@ -1,1 +1,1 @@
-"""Engines on a cluster of namespaces: each client is a process of its own at the login end."""
+"""Engines on a cluster of namespaces. Each client is a separate process on the login machine."""

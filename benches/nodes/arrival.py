@@ -1,15 +1,15 @@
-"""A task that says where it runs, and stays there until told."""
+"""A task that reports its host, and runs until it is released."""
 
 import socket
 
-#: Longest name of a host.
+#: The longest name of a host, bytes.
 NAME_SIZE_MAX = 256
 
 
 def stay(host: str, port: int, _: bytes = b"") -> None:
-    """Tells its host's name to whoever listens there; ends when that end is closed.
+    """Sends its host's name to the listener at that address, and ends when the listener closes the connection.
 
-    The last argument is there to be sent.
+    The last argument only adds bytes to the task.
     """
     with socket.create_connection((host, port)) as connection:
         connection.sendall(socket.gethostname().encode())
@@ -17,6 +17,6 @@ def stay(host: str, port: int, _: bytes = b"") -> None:
 
 
 def arrived(arrivals: socket.socket) -> tuple[str, socket.socket]:
-    """Waits until such a task runs; returns its host's name, and what to close."""
+    """Waits until such a task runs. Returns its host's name, and the connection that releases it when closed."""
     connection, _ = arrivals.accept()
     return connection.recv(NAME_SIZE_MAX).decode(), connection

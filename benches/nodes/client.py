@@ -1,7 +1,7 @@
-"""The process of a client on a cluster: `python -m benches.nodes.client ORDER`, ORDER being JSON.
+"""The process of a client on a cluster: `python -m benches.nodes.client ORDER`, with ORDER in JSON.
 
-It prints what its work was sized to, once every node has run a task, and then a sample for each
-line it reads; or why it cannot.
+Once every node has run a task, it prints the sizes of its work, and then a sample for each line it reads. If it fails,
+it prints the reason.
 """
 
 import gc
@@ -20,7 +20,7 @@ from benches.nodes.works import WORKS
 
 
 def serve(order: Order, answers: TextIO) -> None:
-    """Serves until the other end of the pipe closes."""
+    """Serves samples until the other end of the pipe closes."""
     engine = ENGINES[order.engine](order.place)
     with opened(engine):
         meet(engine)
@@ -33,8 +33,8 @@ def serve(order: Order, answers: TextIO) -> None:
 
 
 def main() -> None:
-    """Serves; says why it cannot."""
-    # Engines print what they like, and so do processes that they start.
+    """Serves samples, or prints the reason of a failure."""
+    # Engines and their processes may print to standard output, so the answers get a descriptor of their own.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     warnings.simplefilter("ignore")

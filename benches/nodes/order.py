@@ -1,33 +1,33 @@
-"""What the process of a client is told: an engine, where its workers are, what is measured."""
+"""The order for a client's process: an engine, the location of its workers, the measurement."""
 
 import json
 from dataclasses import asdict, dataclass, field
 
 from benches.model import Settings
 
-#: What a client's last line begins with if it fails; the reason follows.
+#: The prefix of a client's last line if it fails; the reason follows.
 FAILED = "failed: "
 
 
 @dataclass(frozen=True)
 class Place:
-    """A cluster as a client at its login end sees it."""
+    """A cluster as a client on its login machine sees it."""
 
-    #: Address of the login end.
+    #: The address of the login machine.
     address: str
-    #: Names of the nodes; each has one worker.
+    #: The names of the nodes; each has one worker.
     hosts: list[str]
-    #: A program that is called as `ssh` is.
+    #: A program with the command line of `ssh`.
     shell: str
-    #: Where the engine's own processes are met, in its terms; empty where its client starts them.
+    #: The addresses of the engine's own processes, in its terms; empty if its client starts them.
     meeting: list[str] = field(default_factory=list)
-    #: File with the key that lets a client in, where one is needed.
+    #: The file with the key that admits a client, if one is needed.
     key: str = ""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a client is to measure."""
+    """The measurement that a client must make."""
 
     engine: str
     work: str
@@ -35,12 +35,12 @@ class Order:
     settings: Settings
 
     def text(self) -> str:
-        """Writes it down."""
+        """Serializes the order."""
         return json.dumps(asdict(self))
 
     @classmethod
     def read(cls, text: str) -> "Order":
-        """Reads what `text` wrote."""
+        """Parses the output of `text`."""
         fields = json.loads(text)
         place, settings = Place(**fields.pop("place")), Settings(**fields.pop("settings"))
         return cls(**fields, place=place, settings=settings)

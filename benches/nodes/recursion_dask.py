@@ -1,10 +1,10 @@
-"""Recursive Fibonacci by nested tasks of Dask: a task that waits leaves its thread to others."""
+"""Recursive Fibonacci by nested tasks of Dask: a task that waits frees its thread for others."""
 
 from distributed import worker_client
 
 
 def fibonacci(number: int) -> int:
-    """Returns a Fibonacci number; each call is a task, none is taken for an equal one."""
+    """Returns a Fibonacci number. Each call is a separate task, even with equal arguments."""
     if number < 2:
         return number
     with worker_client() as client:

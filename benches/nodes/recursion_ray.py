@@ -4,7 +4,7 @@ import ray
 
 
 def fibonacci(number: int) -> int:
-    """Returns a Fibonacci number; each call is a task."""
+    """Returns a Fibonacci number. Each call is a task."""
     if number < 2:
         return number
     one, other = (_remote.remote(number - less) for less in (1, 2))

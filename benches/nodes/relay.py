@@ -1,4 +1,4 @@
-"""What a round trip over TCP costs without an engine: `relay.c`, built and run on a cluster."""
+"""The cost of a round trip over TCP without an engine: `relay.c`, built and run on a cluster."""
 
 import subprocess
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from cluster import Cluster, Node, Process
 
 SOURCE = Path(__file__).with_suffix(".c")
 PORTS = {"chain": 7801, "bare": 7802}
-#: What a packet has beside its bytes: the headers of Ethernet, IP, and TCP with its time stamps.
+#: The bytes of a packet besides its payload: the headers of Ethernet, IP, and TCP with its time stamps.
 HEADERS_SIZE = 14 + 20 + 32
 
 
 class Sizes(NamedTuple):
-    """Bytes of a message in each direction."""
+    """The bytes of a message in each direction."""
 
     task: int
     answer: int
@@ -32,14 +32,14 @@ class Relay:
         self._process, self._count = process, count
 
     def sample(self) -> float:
-        """Makes round trips one after the other; returns the seconds of one, p50."""
+        """Makes round trips one after the other. Returns the median seconds of one."""
         assert self._process.stdin is not None
         print(self._count, file=self._process.stdin, flush=True)
         return float(answer(self._process))
 
 
 def built() -> Path:
-    """Compiles the relay if it was not yet."""
+    """Compiles the relay if it is missing or outdated. Returns its path."""
     program = machine.ROOT / "target" / "benches" / "relay"
     if program.exists() and program.stat().st_mtime > SOURCE.stat().st_mtime:
         return program
@@ -53,7 +53,7 @@ def built() -> Path:
 
 
 def sizes(node: Node, trips: int, before: tuple[int, int]) -> Sizes:
-    """Works out from a link's traffic what each of so many round trips has sent, one packet a way."""
+    """Computes the bytes that each of `trips` round trips has sent, from a link's traffic; one packet each way."""
     sent, received = (
         round((now - then) / trips) - HEADERS_SIZE
         for now, then in zip(node.traffic(), before, strict=True)
@@ -63,7 +63,7 @@ def sizes(node: Node, trips: int, before: tuple[int, int]) -> Sizes:
 
 @contextmanager
 def relay(cluster: Cluster, what: str, sizes: Sizes, count: int) -> Iterator[Relay]:
-    """Starts the relay on the first node and its client at the login end: `chain` or `bare`."""
+    """Starts the relay on the first node and its client on the login machine: `chain` or `bare`."""
     node, port, bytes_each = cluster.nodes[0], str(PORTS[what]), [str(size) for size in sizes]
     program, pipe = built(), subprocess.PIPE
     with node.start([program, what, port, *bytes_each], stdout=pipe) as server:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass
 from typing import Any
 
-from benches.adapters.base import share_paths
+from benches.engines.base import share_paths
 from benches.machine import ROOT
 from benches.model import Settings, Unavailable
 from benches.nodes.order import FAILED, Order, Place
@@ -18,13 +18,13 @@ from cluster import Cluster, Process, hindrance
 from cluster.agents import agents
 from cluster.engines import dask, ray
 
-#: Each machine of a cluster has its own.
+#: The folder for temporary files; each machine of a cluster has its own.
 TEMPORARY = {"TMPDIR": "/tmp"}
 
 
 @contextmanager
 def booted(nodes: int) -> Iterator[Cluster]:
-    """Makes a cluster whose machines find `benches`; it is this process's only one."""
+    """Makes a cluster whose machines find `benches`. A process can have only one."""
     if reason := hindrance():
         raise Unavailable(f"no namespaces: {reason}")
     share_paths()
@@ -34,10 +34,10 @@ def booted(nodes: int) -> Iterator[Cluster]:
 
 
 def split_cores(cluster: Cluster) -> dict[str, list[int]]:
-    """Gives the login end and the nodes cores of their own, as far as there are two.
+    """Gives the login machine and the nodes disjoint sets of cores if there are at least two cores.
 
-    What one machine wakes on the other then runs elsewhere, as it does where these are two machines;
-    left alone, the kernel puts small programs side by side in some runs and not in others.
+    A process then wakes its partner on another core, as it does on two real machines. Otherwise the kernel puts small
+    programs side by side in some runs and not in others.
     """
     cores = sorted(os.sched_getaffinity(0))
     half = len(cores) // 2
@@ -50,13 +50,13 @@ def split_cores(cluster: Cluster) -> dict[str, list[int]]:
 
 @dataclass
 class Side:
-    """An engine at work."""
+    """An engine that runs on the cluster."""
 
     parameters: dict[str, Any]
     process: Process
 
     def sample(self) -> float:
-        """Has the next sample taken."""
+        """Takes the next sample."""
         assert self.process.stdin is not None
         print("sample", file=self.process.stdin, flush=True)
         return float(answer(self.process))
@@ -64,7 +64,7 @@ class Side:
 
 @contextmanager
 def side(cluster: Cluster, engine: str, work: str, settings: Settings) -> Iterator[Side]:
-    """Starts an engine on all nodes, and its client, which sizes and warms itself."""
+    """Starts an engine on all nodes, and its client, which chooses its sizes and warms itself up."""
     if engine not in DAEMONS:
         raise Unavailable(f"{engine} has no adapter for nodes")
     with ExitStack() as stack:
@@ -81,7 +81,7 @@ def side(cluster: Cluster, engine: str, work: str, settings: Settings) -> Iterat
 
 
 def answer(process: Process) -> str:
-    """Reads a line."""
+    """Reads one line of the process's output. Raises `Unavailable` if the process has failed or ended."""
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line or line.startswith(FAILED):
@@ -90,33 +90,33 @@ def answer(process: Process) -> str:
 
 
 def place_of(cluster: Cluster, meeting: list[str], key: str = "") -> Place:
-    """Describes the cluster to a client."""
+    """Returns the description of the cluster for a client."""
     hosts = [node.name for node in cluster.nodes]
     return Place(cluster.login.address, hosts, str(cluster.shell), meeting, key)
 
 
 @contextmanager
 def with_agents(cluster: Cluster) -> Iterator[Place]:
-    """Ours."""
+    """Starts our agents."""
     with agents(cluster) as (addresses, key):
         yield place_of(cluster, addresses, str(key))
 
 
 @contextmanager
 def with_dask(cluster: Cluster) -> Iterator[Place]:
-    """Dask's."""
+    """Starts Dask's scheduler and workers."""
     with dask(cluster) as address:
         yield place_of(cluster, [address])
 
 
 @contextmanager
 def with_ray(cluster: Cluster) -> Iterator[Place]:
-    """Ray's."""
+    """Starts Ray's head and raylets."""
     with ray(cluster) as address:
         yield place_of(cluster, [address])
 
 
-#: Who starts what an engine has on a cluster before its client; HTEX's client starts everything.
+#: The functions that start an engine's daemons on a cluster before its client; HTEX's client starts everything.
 DAEMONS: dict[str, Callable[[Cluster], AbstractContextManager[Place]]] = {
     "gristmill": with_agents,
     "htex": lambda cluster: nullcontext(place_of(cluster, [])),

@@ -1,4 +1,4 @@
-"""What a client on a cluster is measured at: each work sizes itself and gives one sample a call."""
+"""The measurements of a client on a cluster: each work chooses its sizes and returns one sample a call."""
 
 import importlib
 from collections.abc import Callable
@@ -11,21 +11,21 @@ from benches.nodes.engines import GristmillOnNodes, OnNodes
 from benches.rows.throughput import burst
 from benches.work import noop
 
-#: A sample, and what it was sized to.
+#: A function that takes a sample, and the chosen sizes.
 Work = tuple[Callable[[], float], dict[str, Any]]
-#: Which Fibonacci number is asked for: of ours, and of peers, which take as long for far fewer calls.
+#: The index of the requested Fibonacci number: of ours, and of peers, which take as long for far fewer calls.
 OURS_NUMBER, PEER_NUMBER = 25, 12
 
 
 def flood(engine: OnNodes, settings: Settings) -> Work:
-    """Tasks a second, submitted one by one, to all results."""
+    """Measures tasks a second, submitted one by one, until all results."""
     run = burst(engine)
     count = sized(settings, run)
     return lambda: count / seconds(run, count), {"tasks": count}
 
 
 def trip(engine: OnNodes, settings: Settings) -> Work:
-    """Seconds of a call that is waited for, p50 of many."""
+    """Measures the seconds of a call with its wait, the median of many."""
     submit, result = engine.submit, engine.result
 
     def calls(count: int) -> list[float]:
@@ -43,7 +43,7 @@ def trip(engine: OnNodes, settings: Settings) -> Work:
 
 
 def fibonacci(engine: OnNodes, settings: Settings) -> Work:
-    """Seconds a call of a recursion in which each call is a task."""
+    """Measures the seconds a call of a recursion in which each call is a task."""
     if not engine.recursion:
         raise Unavailable(f"tasks of {engine.name} cannot wait for tasks")
     function = importlib.import_module(engine.recursion).fibonacci
@@ -59,7 +59,7 @@ def fibonacci(engine: OnNodes, settings: Settings) -> Work:
 
 
 def fibonacci_of(number: int) -> tuple[int, int]:
-    """Returns a Fibonacci number, and how many calls its recursion makes."""
+    """Returns a Fibonacci number, and the number of calls in its recursion."""
     value, following = 0, 1
     for _ in range(number):
         value, following = following, value + following

@@ -24,8 +24,8 @@ from benches.rows.replace import ReplaceRow
 from benches.rows.scheduling import SchedulingRow
 from benches.rows.start import FirstRow, ImportRow
 from benches.rows.suite_cost import SuiteCostRow
-from benches.rows.tags import TagsRow
 from benches.rows.throughput import MapRow, SubmitRow
+from benches.rows.timings import TimingsRow
 
 ROWS: dict[str, Row] = {
     row.key: row
@@ -44,7 +44,7 @@ ROWS: dict[str, Row] = {
         ImportRow(),
         FirstRow(),
         MetgRow(),
-        TagsRow(),
+        TimingsRow(),
         FlatRow(),
         SchedulingRow(),
         AppsRow(),

@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from benches.adapters.base import Engine, scratch
-from benches.adapters.kernels import KERNELS
+from benches.engines.base import Engine
+from benches.engines.kernels import KERNELS
 from benches.harness import alternate, cost, opened, rate, sized
 from benches.model import Better, Block, Goal, Line, Recording, Row, Settings
 from benches.rows.graph import LINKS, chain
 from benches.rows.throughput import burst
 from benches.work import hold, noop
+from gristmill_bench.executors.base import scratch
 
 WORKERS = 2
-#: Calls that wait; Parsl's kernel holds a tenth of them.
+#: The number of outstanding calls; Parsl's kernel holds a tenth of them.
 OUTSTANDING = 100_000
 
 
@@ -25,10 +26,10 @@ class KernelRow(Row):
 
     better: ClassVar[Better] = "higher"
     unit = "/s"
-    #: What is measured, what stands beside it, and the goals of the ratio of the two.
+    #: The measured pair, the pairs to compare it with, and the goals of the ratios.
     ours: ClassVar[str]
     beside: ClassVar[dict[str, tuple[float, float | None]]]
-    #: Calls of one sample; as many as fill its time if not given.
+    #: The number of calls of one sample; by default as many as fill its time.
     count: ClassVar[int | None] = None
 
     def blocks(self, settings: Settings) -> list[Block]:
@@ -63,7 +64,7 @@ class KernelRow(Row):
 
 @contextmanager
 def both(ours: str, peer: str) -> Iterator[list[tuple[str, Engine]]]:
-    """Opens the two, the peer first: what forks does so before we have a thread."""
+    """Opens both engines, the peer first: an engine that forks does so before this process has a thread."""
     one, other = KERNELS[ours](WORKERS), KERNELS[peer](WORKERS)
     with opened(other, one):
         yield [("ours", one), ("peer", other)]
@@ -88,7 +89,7 @@ class OnThreadsRow(KernelRow):
 
 
 class UnderParslRow(KernelRow):
-    """Our executor and Parsl's threads under Parsl's kernel, as `parsl-perf` has it: thousands of calls at a time."""
+    """Our executor and Parsl's threads under Parsl's kernel, as in `parsl-perf`: thousands of calls at a time."""
 
     key = "executor"
     count = 2_000
@@ -98,7 +99,7 @@ class UnderParslRow(KernelRow):
 
 
 class AppChainRow(Row):
-    """A chain of 100,000 apps, each given the future of the one before."""
+    """A chain of 100,000 apps, each with the future of the one before as its argument."""
 
     key = "app-chain"
     title = "chain of 100,000 apps, per link"
@@ -121,10 +122,10 @@ class AppChainRow(Row):
 
 
 class ObjectsRow(Row):
-    """Python objects of the client per outstanding no-op call, its workers held by sleeping tasks.
+    """Python objects of the client per outstanding no-op call, while sleeping tasks hold its workers.
 
-    Counted are the blocks of the interpreter's allocator: every object, whether the collector
-    knows it or not, and what dicts and lists have beside themselves.
+    The row counts blocks of the interpreter's allocator: every object, whether the collector tracks it or not, and the
+    separate tables of dicts and lists.
     """
 
     key = "objects"
@@ -160,7 +161,7 @@ class ObjectsRow(Row):
 
 
 def objects(engine: Engine, count: int, gate: str) -> float:
-    """Counts by how many blocks this process grows per call while `count` of them wait."""
+    """Returns the number of blocks per call by which this process grows while `count` calls wait."""
     submit = engine.submit
     engine.collect([submit(noop, None) for _ in range(1000)])
     os.mkfifo(gate)

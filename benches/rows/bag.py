@@ -1,14 +1,16 @@
-"""The bag protocol: as many tasks in flight as workers, each completion submits the next."""
+"""The bag protocol: as many tasks in flight as workers; each completion submits the next."""
 
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, wait
 from typing import Any
 
-from benches.adapters import PEERS, gristmill_engine
-from benches.adapters.base import Engine, ExecutorEngine
+from benches.engines import PEERS
+from benches.engines.base import Engine
+from benches.engines.ours import GristmillEngine
 from benches.harness import Measure, alternate, contest, rate, sized
 from benches.model import Block, Goal, Line, Recording, Row, Settings, Unavailable
 from benches.work import noop
+from gristmill import wait_any
 
 WORKERS = 2
 PEER = "ppe"
@@ -35,9 +37,9 @@ def with_wait(engine: Engine) -> Callable[[int], object]:
 
 def with_wait_any(engine: Engine) -> Callable[[int], object]:
     """Returns a run of `count` tasks through our `wait_any`."""
-    if not isinstance(engine, gristmill_engine.GristmillEngine):
+    if not isinstance(engine, GristmillEngine):
         raise Unavailable(f"{engine.name} has no wait_any")
-    submit, wait_any = engine.submit, gristmill_engine.wait_any_of(engine.executor)
+    submit = engine.submit
 
     def run(count: int) -> object:
         running: list[Any] = [submit(noop, number) for number in range(WORKERS)]
@@ -85,7 +87,6 @@ class BagRow(Row):
 
         def enter(key: str, make: Callable[[Engine], Callable[[int], object]]) -> None:
             engine = engines[key.split()[0]]
-            assert isinstance(engine, ExecutorEngine)
             try:
                 run = make(engine)
             except Unavailable as reason:

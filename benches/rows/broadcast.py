@@ -6,8 +6,8 @@ from random import Random
 from time import perf_counter
 from typing import Any
 
-from benches import adapters
-from benches.adapters.base import Function
+from benches import engines
+from benches.engines.base import Function
 from benches.harness import alternate, opened
 from benches.model import Block, Goal, Line, Recording, Row, Settings, Unavailable
 from benches.nodes.arrival import arrived, stay
@@ -17,13 +17,14 @@ from benches.nodes.sides import booted, with_agents
 
 NODES = 8
 SIZE = 64_000_000
-#: Of every link, and of what the client sends.
+#: The rate of every link, and of what the client sends.
 RATE, BYTES_PER_S = "200mbit", 25e6
-#: What a tree cannot beat in which each gives to two others at once, as by default: every link carries all of it twice.
+#: The lower limit of a tree in which each node sends to two others at once, as by default: every link carries the
+#: argument twice.
 TREE_S = 2 * SIZE / BYTES_PER_S
 BROADCAST = "broadcast"
 SAMPLES = 3
-#: Far more than all of it takes from one place.
+#: The time limit of one arrival, seconds: far more than the whole argument takes from one place.
 ARRIVAL_MAX_S = 60
 
 
@@ -51,7 +52,7 @@ class BroadcastRow(Row):
         ]
 
     def measure(self, block: str, settings: Settings) -> Recording:
-        if settings.ours != adapters.OURS:
+        if settings.ours != engines.OURS:
             raise Unavailable(f"{settings.ours} has no adapter for large arguments on nodes")
         recording = Recording(parameters={"nodes": NODES, "size": SIZE, "rate": RATE})
         with booted(NODES) as cluster, with_agents(cluster) as place:
@@ -71,7 +72,7 @@ class BroadcastRow(Row):
 
 
 class Sending:
-    """Sends arguments that no node has seen before."""
+    """A sender of arguments that no node has seen before."""
 
     def __init__(self, submit: Function, arrivals: socket.socket) -> None:
         self._submit, self._arrivals = submit, arrivals
@@ -79,7 +80,7 @@ class Sending:
         self._arrivals.settimeout(ARRIVAL_MAX_S)
 
     def seconds(self, at_once: int) -> float:
-        """Times one argument's way to all nodes, each of which keeps its task until the end."""
+        """Times one argument's way to all nodes. Each node keeps its task until the end."""
         data = self._random.randbytes(SIZE)
         address = self._arrivals.getsockname()
         futures: list[Any] = []
@@ -95,7 +96,7 @@ class Sending:
         return took
 
     def _arrival(self, futures: list[Any]) -> socket.socket:
-        """Waits for a task to begin; raises what one has failed with instead."""
+        """Waits for a task to begin. After a timeout raises the error of a failed task instead, if there is one."""
         try:
             return arrived(self._arrivals)[1]
         except TimeoutError:

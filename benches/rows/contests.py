@@ -1,10 +1,10 @@
-"""The shape most rows share: our engine alone, then beside each peer, one series a side."""
+"""The structure of most rows: our engine alone, then beside each peer, one series a side."""
 
 from abc import abstractmethod
 from typing import ClassVar
 
-from benches.adapters import PEERS
-from benches.adapters.base import Engine
+from benches.engines import PEERS
+from benches.engines.base import Engine
 from benches.harness import Measure, alternate, contest
 from benches.model import ALONE, Better, Block, Goal, Line, Recording, Row, Settings
 
@@ -15,17 +15,17 @@ class ContestRow(Row):
     workers: ClassVar[int]
     better: ClassVar[Better]
     peers: ClassVar[tuple[str, ...]] = ()
-    #: Goals of the line of ours alone, and of the lines beside the peers.
+    #: The goals of the line of ours alone, and of the lines beside the peers.
     must: ClassVar[Goal | None] = None
     moonshot: ClassVar[Goal | None] = None
     peer_musts: ClassVar[dict[str, Goal]] = {}
     peer_moonshots: ClassVar[dict[str, Goal]] = {}
-    #: Samples of a series; 0 is the usual number.
+    #: The number of samples of a series; 0 for the usual number.
     samples: ClassVar[int] = 0
 
     @abstractmethod
     def side(self, settings: Settings, key: str, engine: Engine, recording: Recording) -> Measure:
-        """Sizes and warms one side; notes its parameters in the recording."""
+        """Chooses the sizes of one side and warms it up; records its parameters."""
 
     def blocks(self, settings: Settings) -> list[Block]:
         alone = [Block(ALONE)] if self.must or self.moonshot else []

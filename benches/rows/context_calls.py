@@ -1,4 +1,4 @@
-"""What a call in a context costs beside a call without one, and a worker of a context that was killed."""
+"""The cost of a call in a context against a call without one, and the replacement of a context's killed worker."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,7 +6,7 @@ from statistics import fmean, median
 from time import perf_counter
 from typing import Any
 
-from benches import adapters
+from benches import engines
 from benches.contexts import environment, resnet
 from benches.contexts.levels import Level
 from benches.harness import Measure, alternate, cost, opened, sized
@@ -16,10 +16,10 @@ from benches.rows.replace import replaced
 from benches.work import add, nothing, pid
 
 ADDITIONS, ANEW = "additions", "anew"
-#: Calls of a sample of level 1, where each takes a hundred milliseconds.
+#: The calls of a sample of level 1, where each takes a hundred milliseconds.
 ANEW_CALLS = 2
 LIGHT, HEAVY = "light", "resnet"
-#: Where the figures stood in the paper: table 2, an addition as an invocation.
+#: The corresponding figure of the paper: table 2, an addition as an invocation.
 PAPER = "(paper: 2,520 us)"
 
 
@@ -31,7 +31,7 @@ class ContextCallRow(Row):
     unit = "s"
 
     def blocks(self, settings: Settings) -> list[Block]:
-        # Apart: the interpreters of L1 would take the cores from workers that watch for their next call.
+        # Separate blocks: the interpreters of L1 would take the cores from workers that spin for their next call.
         return [Block(ADDITIONS), Block(ANEW)]
 
     def lines(self) -> list[Line]:
@@ -72,7 +72,7 @@ class ContextCallRow(Row):
                 recording.add(self.unit, alternate(settings, local, again))
             return recording
         kept = Level(settings, "L3", nothing)
-        plain = adapters.ours(settings.ours, 1)
+        plain = engines.ours(settings.ours, 1)
         with opened(plain, kept.engine):
             runs = {
                 "L3": partial(calls, kept.submit, kept.engine.result),
@@ -86,7 +86,7 @@ class ContextCallRow(Row):
 
 
 def calls(submit: Any, result: Any, count: int) -> list[float]:
-    """Runs additions, each waited for; returns the seconds of each, one reading of the clock included."""
+    """Runs additions and waits for each. Returns the seconds of each, including one reading of the clock."""
     took = []
     before = perf_counter()
     for number in range(count):
@@ -98,13 +98,13 @@ def calls(submit: Any, result: Any, count: int) -> list[float]:
 
 
 def locally(count: int) -> None:
-    """Runs additions here."""
+    """Runs additions in this process."""
     for number in range(count):
         add(number, number)
 
 
 def warmed(key: str, run: Callable[[int], list[float]], count: int) -> Measure:
-    """Makes a side of calls to a worker that is awake: their median, and their mean with whatever comes between."""
+    """Makes a side of calls to a worker that is awake: their median, and their mean, which includes interruptions."""
 
     def sample() -> dict[str, float]:
         run(WARM_CALLS)
@@ -115,7 +115,7 @@ def warmed(key: str, run: Callable[[int], list[float]], count: int) -> Measure:
 
 
 class ReforkRow(Row):
-    """From the SIGKILL of a context's worker to the next result of a worker forked in its place.
+    """The time from the SIGKILL of a context's worker to the next result of a worker forked in its place.
 
     As in the row `replace`, the other worker is held, so that the result can only be the successor's.
     """
@@ -145,10 +145,10 @@ class ReforkRow(Row):
     def measure(self, block: str, settings: Settings) -> Recording:
         setup: Any = (nothing,)
         if block == HEAVY:
-            environment.needed("onnx", "onnxruntime", *resnet.SUITE)
+            environment.needed("onnx", "onnxruntime")
             setup = (resnet.opened, str(resnet.file()))
         ours = Level(settings, "L3", *setup, workers=2)
-        plain = adapters.ours(settings.ours, 2)
+        plain = engines.ours(settings.ours, 2)
         with opened(plain, ours.engine):
             ours.call(pid)
             measures = [replaced("ours", ours.inside), replaced("plain", plain)]

@@ -6,7 +6,6 @@ from typing import Any
 
 from benches.contexts import environment
 from benches.contexts.levels import REUSE, Level
-from benches.contexts.resnet import SUITE
 from benches.harness import Measure, alternate, opened
 from benches.model import ALONE, Block, Line, Recording, Row, Settings
 from benches.rows.context_inference import timed
@@ -15,7 +14,7 @@ WORKERS = 2
 
 
 class ChemistryRow(Row):
-    """The whole search at each level, workers warm where there is something to keep."""
+    """The whole search at each level, with warm workers if there is something to keep."""
 
     key = "context-chemistry"
     title = "search for molecules"
@@ -29,8 +28,8 @@ class ChemistryRow(Row):
         return [Line(label, ALONE, "lower", "L3", level, f"at {level}") for level in ("L1", "L2")]
 
     def measure(self, block: str, settings: Settings) -> Recording:
-        environment.needed("rdkit", "tblite", "sklearn", *SUITE)
-        examol = importlib.import_module("gristmill.bench.apps.examol")
+        environment.needed("molecular_screen", "rdkit", "tblite", "sklearn")
+        examol = importlib.import_module("gristmill_bench.apps.examol")
         app = examol.ExaMol()
         levels = {name: Level(settings, name, examol.ready, workers=WORKERS) for name in REUSE}
         with opened(*(level.engine for level in levels.values())):
@@ -49,7 +48,7 @@ class ChemistryRow(Row):
 
 
 def searched(app: Any, level: Level) -> str:
-    """Runs the suite's search at one level; returns the molecule with the lowest value that was simulated."""
+    """Runs the suite's search at one level. Returns the simulated molecule with the lowest value."""
 
     def submit(function: Callable[..., Any], *arguments: Any) -> Any:
         return level.submit(function, level.context, *arguments)

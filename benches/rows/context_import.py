@@ -8,12 +8,13 @@ import sysconfig
 from pathlib import Path
 from time import perf_counter
 
-from benches.adapters.base import scratch, share_paths
 from benches.contexts import environment, slow_files
+from benches.engines.base import share_paths
 from benches.harness import alternate
 from benches.model import ALONE, Block, Goal, Line, Recording, Row, Settings
+from gristmill_bench.executors.base import scratch
 
-#: Imports what its other arguments name, from the folder that is its first.
+#: A program that imports the modules of its other arguments from the folder of its first one.
 _IMPORT = """
 import importlib, sys
 sys.path.insert(0, sys.argv[1])
@@ -24,10 +25,11 @@ _COMMAND = "from gristmill._cli import main; main()"
 
 
 class SharedImportRow(Row):
-    """A new interpreter imports a heavy stack, nothing cached: from the tree on a slow file system, from an image.
+    """The imports of a heavy stack in a new interpreter, nothing cached: from the tree on a slow file system, or an
+    image.
 
-    The image is on that file system as well; opening it is what the first worker of a node waits for. The
-    interpreter and the standard library are on the local disk in both cases.
+    The image is on that file system as well; the first worker of a node waits until it is open. The interpreter and the
+    standard library are on the local disk in both cases.
     """
 
     key = "context-import"
@@ -70,7 +72,7 @@ class SharedImportRow(Row):
 
 
 class Image:
-    """This environment as an image in a folder, and the places where both are seen from."""
+    """This environment as an image in a folder, and the paths of both."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self._local, self._at = folder / "local", folder / "slow"

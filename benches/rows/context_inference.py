@@ -1,33 +1,34 @@
-"""Inferences of ResNet-50: what a context that is kept saves, beside what it should."""
+"""Inferences of ResNet-50: the savings by a context that is kept, against the expected ones."""
 
 import sys
 from collections.abc import Callable, Mapping
 from statistics import median
 from time import perf_counter
 
-from benches.adapters.base import share_paths
 from benches.contexts import environment, resnet
 from benches.contexts.levels import Level, deviation, expected_saving, saving
+from benches.engines.base import share_paths
 from benches.harness import Measure, alternate, opened
 from benches.model import Block, Goal, Line, Recording, Row, Settings
 from benches.rows.start import interpreter
 
 COUNTS = (1, 16, 160)
-#: Samples of the longest calls: what is saved there is a small difference of large times, each off by a hundredth.
+#: The number of samples of the longest calls: the saving there is a small difference of large times, each with an error
+#: of a hundredth.
 SAMPLES_OF_LONGEST = 13
-#: Anew for each call.
+#: The levels that set up anew for each call.
 BESIDE = ("L1", "L2")
-#: How far from the expected saving, in percent of it.
+#: The limit of the deviation from the expected saving, in percent of it.
 DEVIATION_MAX = 10.0
-#: A set-up outside of any engine: an interpreter with nothing else to do.
+#: A set-up outside of any engine: a program for an interpreter that does nothing else.
 _SETUP = "from benches.contexts import resnet\nresnet.program({path!r})"
 
 
 class InferenceRow(Row):
-    """The time that calls of N inferences save, beside set-up / (set-up + compute) measured without an engine.
+    """The time that calls of N inferences save, against set-up / (set-up + compute) measured without an engine.
 
-    Set-up is a plain interpreter's from its start to its end that imports a heavy stack and opens the
-    network; compute is N inferences in a process that has opened it. One worker, and nothing beside it.
+    Set-up is the whole run of a plain interpreter that imports a heavy stack and opens the network; compute is N
+    inferences in a process that has opened it. There is one worker, and nothing runs beside it.
     """
 
     key = "context-infer"
@@ -51,7 +52,7 @@ class InferenceRow(Row):
         ]
 
     def measure(self, block: str, settings: Settings) -> Recording:
-        environment.needed("onnx", *resnet.SUITE, *environment.HEAVY)
+        environment.needed("onnx", *environment.HEAVY)
         share_paths()
         count, path = int(block), str(resnet.file())
         levels = {name: Level(settings, name, resnet.program, path) for name in (*BESIDE, "L3")}
@@ -75,12 +76,12 @@ class InferenceRow(Row):
 
 
 def set_up(path: str) -> object:
-    """Opens the network in an interpreter of its own."""
+    """Opens the network in a new interpreter."""
     return interpreter(_SETUP.format(path=path), ".")
 
 
 def calling(level: Level, count: int) -> Callable[[], object]:
-    """Makes a call of so many inferences at a level."""
+    """Makes a call of `count` inferences at a level."""
     return lambda: level.call(resnet.inferred, level.context, count)
 
 
@@ -96,7 +97,7 @@ def timed(key: str, run: Callable[[], object]) -> Measure:
 
 
 def savings(seconds: Mapping[str, list[float]]) -> dict[str, list[float]]:
-    """Works out what was saved, sample by sample, and how far the medians are from what was expected."""
+    """Computes the savings sample by sample, and the deviation of the medians from the expected savings."""
     expected = [
         expected_saving(setup, compute)
         for setup, compute in zip(seconds["setup"], seconds["compute"], strict=True)

@@ -13,17 +13,18 @@ from benches.model import ALONE, Block, Goal, Line, Recording, Row, Settings
 
 WORKERS = 4
 CALLS = 20_000
-#: Calls of which each look waits for the last.
+#: The numbers of completed calls after which the report is read.
 STEPS = tuple(CALLS * tenths // 10 for tenths in range(1, 11))
 CALL_S = 100e-6
-#: The calls of a deployment grow as the calls do, but for workers that come late.
+#: The least growth of calls for each deployment: as the calls grow, less a margin for workers that start late.
 GROWTH_MIN = 0.8 * STEPS[-1] / STEPS[0]
 
 
 class SharesRow(Row):
-    """What a context reports of itself while many calls of a tenth of a millisecond run on four workers.
+    """The report of a context while many calls of a tenth of a millisecond run on four workers.
 
-    The shapes: deployments rise to what the load needs, and stay there; from then on each serves more and more calls.
+    The expected shapes: deployments rise to what the load needs, and stay there; from then on each serves more and more
+    calls.
     """
 
     key = "context-shares"
@@ -77,7 +78,7 @@ class SharesRow(Row):
 
 
 def looking(settings: Settings) -> Measure:
-    """Makes a side that floods a fresh executor with calls, and looks at what its context reports."""
+    """Makes a side that submits all calls to a new executor, and reads its context's report."""
 
     def sample() -> dict[str, float]:
         found = {}

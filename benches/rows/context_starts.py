@@ -1,4 +1,4 @@
-"""A heavy environment: what the first worker with a context costs, the second, and a call."""
+"""A heavy environment: the cost of the first worker with a context, of the second, and of a call."""
 
 import os
 from functools import partial
@@ -13,16 +13,17 @@ from benches.rows.replace import held, successor
 from benches.work import noop
 
 STARTS, ANEW = "starts", "anew"
-#: Calls of a sample, of which the median counts.
+#: The calls of a sample; their median counts.
 INVOCATIONS = 200
 PAUSE_S = 0.5
 
 
 class ContextStartRow(Row):
-    """Until a result: anew with cold and with warm files, on the first worker, on the second, on one that is there.
+    """The time until a result: anew with cold and with warm files, on the first worker, on the second, on a running
+    one.
 
-    The parts of table 5. The second worker is started while the first is held by a task, in an executor of its
-    own for each sample, because a worker that was there before is not a cold start.
+    These are the parts of table 5. The second worker is started while a task holds the first, in a new executor for
+    each sample, because a worker that ran before is not a cold start.
     """
 
     key = "context-start"
@@ -74,7 +75,7 @@ class ContextStartRow(Row):
 
 
 def first(key: str, level: Level, forgotten: list[str]) -> Measure:
-    """Makes a side that calls once, with files forgotten before."""
+    """Makes a side that calls once, after the kernel has dropped the cached files."""
 
     def sample() -> dict[str, float]:
         environment.forget(forgotten)
@@ -102,7 +103,7 @@ def starts(settings: Settings) -> dict[str, float]:
 
 
 def later(settings: Settings) -> dict[str, float]:
-    """Starts the second worker when whatever the first one's start has left to do is done."""
+    """Starts the second worker after a pause in which the first one's start can finish its remaining work."""
     level = Level(settings, "L3", environment.imported, environment.HEAVY, workers=2)
     with opened(level.engine):
         there = level.call(os.getpid)
@@ -111,7 +112,7 @@ def later(settings: Settings) -> dict[str, float]:
 
 
 def beside(level: Level, there: int) -> float:
-    """Times the first result of a worker beside the one that is there, which is held."""
+    """Times the first result of a second worker while the existing one is held."""
     inside = level.inside
     with held(inside):
         start = perf_counter()

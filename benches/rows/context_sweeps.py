@@ -15,18 +15,18 @@ from benches.rows.context_inference import calling, timed
 
 COUNTS = (1, 4, 16, 64)
 WORKERS = (1, 2, 4)
-#: Calls of one sample of the second sweep, and inferences of each.
+#: The calls of one sample of the second sweep, and the inferences of each.
 CALLS, CALLS_QUICK, CALL_INFERENCES = 16, 4, 4
 INFERENCES, POOL = "inferences", "workers"
-#: What two workers are to need of the time of one, where there are two cores.
+#: The limit of two workers' time as a share of one worker's, on two cores.
 SHARE_OF_TWO = 0.9
 
 
 class SweepsRow(Row):
     """The time of calls of more and more inferences, and of the same calls on more and more workers.
 
-    The shapes: the longer the calls, the less does a context that is kept save, at every step; and workers
-    save time at every level as long as there are cores for them.
+    The expected shapes: a context that is kept saves less, the longer the calls are; and workers save time at every
+    level as long as there are cores for them.
     """
 
     key = "context-sweeps"
@@ -64,7 +64,7 @@ class SweepsRow(Row):
         return lines
 
     def measure(self, block: str, settings: Settings) -> Recording:
-        environment.needed("onnx", *resnet.SUITE, *environment.HEAVY)
+        environment.needed("onnx", *environment.HEAVY)
         measure = per_call if block == INFERENCES else per_pool
         recording = Recording(parameters={"of each call": CALL_INFERENCES})
         recording.add(self.unit, measure(settings, str(resnet.file())))
@@ -119,6 +119,6 @@ def per_pool(settings: Settings, path: str) -> dict[str, list[float]]:
 
 
 def together(level: Level, count: int) -> None:
-    """Submits so many calls and waits for all."""
+    """Submits `count` calls and waits for all."""
     futures = [level.submit(resnet.inferred, level.context, CALL_INFERENCES) for _ in range(count)]
     level.engine.collect(futures)

@@ -1,20 +1,21 @@
-"""Arrays there and back: copied, and as views."""
+"""Round trips of arrays: copied, and as views."""
 
 import importlib
 from collections.abc import Callable
 from typing import Any
 
-from benches import adapters
-from benches.adapters import PEERS
-from benches.adapters.base import Engine
-from benches.adapters.gristmill_engine import GristmillEngine, view_echo
+import gristmill
+from benches import engines
+from benches.engines import PEERS
+from benches.engines.base import Engine
+from benches.engines.ours import GristmillEngine
 from benches.harness import Measure, alternate, contest, cost, opened, sized
 from benches.model import ALONE, Block, Goal, Line, Recording, Row, Settings, Unavailable
 from benches.work import echo
 
 MEGABYTE = 1_000_000
 SIZES = (1, 10, 100)
-#: Round trips before the clock: pages are touched, segments recycled.
+#: The round trips before the clock starts: they touch pages and recycle segments.
 WARM_TRIPS = 4
 
 
@@ -38,7 +39,7 @@ def repeated(trip: Callable[[], object]) -> Callable[[int], object]:
 
 
 def side(settings: Settings, key: str, trip: Callable[[], object], note: Recording) -> Measure:
-    """Warms and sizes one side; its samples are seconds a round trip."""
+    """Makes one side, warmed and sized; its samples are seconds a round trip."""
     run = repeated(trip)
     run(WARM_TRIPS)
     count = sized(settings, run, low=1)
@@ -47,7 +48,7 @@ def side(settings: Settings, key: str, trip: Callable[[], object], note: Recordi
 
 
 class EchoRow(Row):
-    """A float64 array there and back, against two copies of it on warm pages."""
+    """The round trip of a float64 array, against two copies of it on warm pages."""
 
     key = "echo"
     title = "echo of an array"
@@ -87,7 +88,7 @@ class EchoRow(Row):
 
 
 class ViewsRow(Row):
-    """The same with views both ways: no copy, so no copy to compare with."""
+    """The same with views both ways. There is no copy, so no reference to compare with."""
 
     key = "views"
     title = "echo of an array, views both ways"
@@ -108,13 +109,13 @@ class ViewsRow(Row):
 
     def measure(self, block: str, settings: Settings) -> Recording:
         numpy()
-        engine = adapters.ours(settings.ours, 1)
+        engine = engines.ours(settings.ours, 1)
         if not isinstance(engine, GristmillEngine):
             raise Unavailable(f"{engine.name} has no views")
         note = Recording(parameters={"workers": 1})
         with opened(engine):
             for size in SIZES:
-                trip = view_echo(engine.executor, size * MEGABYTE // 8)
+                trip = _view_trip(engine.executor, size * MEGABYTE // 8)
                 note.add("s", alternate(settings, side(settings, f"ours {size}", trip, note)))
         return note
 
@@ -124,6 +125,14 @@ def _trip(engine: Engine, array: Any) -> Callable[[], object]:
     if result(submit(echo, array)).nbytes != array.nbytes:
         raise RuntimeError(f"{engine.name} returned another array")
     return lambda: result(submit(echo, array))
+
+
+def _view_trip(executor: Any, count: int) -> Callable[[], object]:
+    """Returns a round trip of an array of `count` float64 that is a view in both directions."""
+    array: Any = gristmill.array((count,), dtype="float64")
+    array[:] = 1.0
+    submit = executor.options(views=True).submit
+    return lambda: submit(echo, array).result()
 
 
 def _copies(np: Any, array: Any) -> Callable[[], object]:

@@ -1,13 +1,13 @@
 """Tasks that depend on tasks: a chain and a fan.
 
-Engines that take futures as arguments are given futures. The others get what their users write:
-wait for the result, pass it on.
+Engines that take futures as arguments are given futures. For the others the program waits for each result and passes it
+on, as their users do.
 """
 
 from collections.abc import Callable
 from typing import ClassVar
 
-from benches.adapters.base import Engine
+from benches.engines.base import Engine
 from benches.harness import Measure, cost, seconds, sized
 from benches.model import Goal, Recording, Settings
 from benches.rows.contests import ContestRow
@@ -18,7 +18,7 @@ WIDTH = 1_000
 
 
 def chain(engine: Engine) -> Callable[[int], object]:
-    """Returns a run of a chain of `count` links; its result proves that each one ran."""
+    """Returns a run of a chain of `count` links. Its result proves that each link ran."""
     submit, result, native = engine.submit, engine.result, engine.accepts_futures
 
     def run(count: int) -> object:

@@ -1,33 +1,36 @@
-"""Call and wait: one task at a time, the worker hot or asleep."""
+"""Calls that are waited for: one task at a time, the worker hot or asleep."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter, sleep
 from typing import ClassVar
 
-from benches.adapters import PEERS
-from benches.adapters.base import Engine
+from benches.engines import PEERS
+from benches.engines.base import Engine
 from benches.harness import Measure, alternate, contest, percentile, sized
 from benches.model import ALONE, Block, Goal, Line, Recording, Settings
 from benches.rows.contests import ContestRow
 from benches.work import noop
 
-#: Calls before the clock starts: they wake the worker and fill its caches.
+#: The calls before the clock starts: they wake the worker and fill its caches.
 WARM_CALLS = 50
-#: Fewest calls of a sample that has a 99th percentile.
+#: The least number of calls of a sample that has a 99th percentile.
 CALLS_MIN = 100
 SILENCE_S = 0.1
 WAKE = "wake"
 
-#: The other end of the bare wake-up: returns each byte.
+#: The other end of the bare wake-up, a program that returns each byte.
 _REPEATER = "import os\nwhile byte := os.read(0, 1): os.write(1, byte)"
 
 
 class HotRow(ContestRow):
-    """Call and wait while the worker is polling; one clock reading a call is included."""
+    """Calls that are waited for while the worker polls, of a function by name and of one lambda.
+
+    Each time includes one clock reading.
+    """
 
     key = "call"
     title = "call and wait, hot"
@@ -49,16 +52,20 @@ class HotRow(ContestRow):
                 Line(label, peer, "lower", ours, f"peer {part}", PEERS[peer].name)
                 for peer in self.peers
             ]
+        lines.append(Line(f"{self.title}, one lambda, p50", ALONE, "lower", "ours lambda"))
         return lines
 
     def side(self, settings: Settings, key: str, engine: Engine, recording: Recording) -> Measure:
         submit, result = engine.submit, engine.result
 
-        def calls(count: int) -> list[float]:
+        def by_value(number: int) -> int:
+            return number
+
+        def calls(count: int, function: Callable[[int], object] = noop) -> list[float]:
             took = []
             before = perf_counter()
             for number in range(count):
-                result(submit(noop, number))
+                result(submit(function, number))
                 after = perf_counter()
                 took.append(after - before)
                 before = after
@@ -70,13 +77,17 @@ class HotRow(ContestRow):
         def sample() -> dict[str, float]:
             calls(WARM_CALLS)
             took = sorted(calls(count))
-            return {f"{key} p50": percentile(took, 0.5), f"{key} p99": percentile(took, 0.99)}
+            found = {f"{key} p50": percentile(took, 0.5), f"{key} p99": percentile(took, 0.99)}
+            if key == "ours":
+                calls(WARM_CALLS, by_value)
+                found[f"{key} lambda"] = percentile(sorted(calls(count, by_value)), 0.5)
+            return found
 
         return sample
 
 
 class SilenceRow(ContestRow):
-    """Call and wait after 100 ms without a task, and the bare wake-up of two processes."""
+    """A call and its wait after 100 ms without a task, and the bare wake-up of two processes."""
 
     key = "silence"
     title = "call and wait after 100 ms of silence"
@@ -125,7 +136,7 @@ class SilenceRow(ContestRow):
 
 
 def wake_up(key: str, sink: int, source: int) -> Measure:
-    """Makes a side that wakes a silent process and is woken by it, with nothing around it."""
+    """Makes a side that wakes a silent process by a pipe and is woken by it, without an engine."""
 
     def sample() -> dict[str, float]:
         sleep(SILENCE_S)

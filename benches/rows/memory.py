@@ -1,19 +1,20 @@
-"""Memory of the client: for each outstanding task, and over ten million of them."""
+"""The memory of the client: for each outstanding task, and over ten million of them."""
 
 import gc
 import os
 from collections import deque
 from typing import Any
 
-from benches import adapters, machine
-from benches.adapters import PEERS
-from benches.adapters.base import Engine, scratch
+from benches import engines, machine
+from benches.engines import PEERS
+from benches.engines.base import Engine
 from benches.harness import opened
 from benches.model import ALONE, Block, Goal, Line, Recording, Row, Settings
 from benches.work import hold, noop
+from gristmill_bench.executors.base import scratch
 
 OUTSTANDING = 1_000_000
-#: Peers hold fewer: theirs cost up to 2 ms each to submit, and the figure is per task.
+#: The number for peers, which cost up to 2 ms for each submission. The figure is per task.
 OUTSTANDING_PEER = 10_000
 WARM_TASKS = 10_000
 
@@ -22,10 +23,10 @@ IN_FLIGHT = 10_000
 
 
 class OutstandingRow(Row):
-    """Resident bytes of the client per outstanding no-op, the worker held by a sleeping task.
+    """Resident bytes of the client per outstanding no-op, while a sleeping task holds the worker.
 
-    The list that holds the futures is there before the first reading; the futures, whatever
-    the engine keeps of the arguments, and its own tables count.
+    The list that holds the futures exists before the first reading. The futures, the arguments that the engine keeps,
+    and its own tables count.
     """
 
     key = "memory"
@@ -49,7 +50,7 @@ class OutstandingRow(Row):
 
     def measure(self, block: str, settings: Settings) -> Recording:
         alone = block == ALONE
-        engine = adapters.ours(settings.ours, 1) if alone else adapters.peer(block, 1)
+        engine = engines.ours(settings.ours, 1) if alone else engines.peer(block, 1)
         count = OUTSTANDING if engine.size_share == 1 else OUTSTANDING_PEER
         recording = Recording(parameters={"workers": 1, "outstanding": count})
         with scratch() as folder, opened(engine):
@@ -93,12 +94,12 @@ class FlatRow(Row):
         return [Line(self.title, ALONE, "lower", must=Goal(5), moonshot=Goal(1))]
 
     def measure(self, block: str, settings: Settings) -> Recording:
-        engine = adapters.ours(settings.ours, 2)
+        engine = engines.ours(settings.ours, 2)
         share = engine.size_share * (0.1 if settings.quick else 1)
         tasks = round(FLAT_TASKS * share)
         with opened(engine):
             readings = stream(engine, tasks, tasks // 100)
-        # The first tenth is the first million of ten: what grows later is a leak.
+        # The first tenth of the readings is the warm-up, a million of ten million tasks. Later growth is a leak.
         base = readings[len(readings) // 10 - 1]
         growth = [100 * (size / base - 1) for size in readings[len(readings) // 10 :]]
         recording = Recording(parameters={"tasks": tasks, "in flight": IN_FLIGHT, "workers": 2})
@@ -108,7 +109,7 @@ class FlatRow(Row):
 
 
 def stream(engine: Engine, tasks: int, every: int) -> list[int]:
-    """Runs `tasks` through a window; reads the resident size after each `every` of them."""
+    """Runs `tasks` through a window. Returns the resident size after each `every` of them."""
     submit, result = engine.submit, engine.result
     window: deque[Any] = deque()
     readings = []

@@ -5,19 +5,19 @@ Source: Slaughter et al., "Task Bench", SC 2020, section IV: minimum effective t
 
 from collections.abc import Callable
 
-from benches.adapters import PEERS
-from benches.adapters.base import Engine
+from benches.engines import PEERS
+from benches.engines.base import Engine
 from benches.harness import Measure, seconds
 from benches.model import Goal, Recording, Settings
 from benches.rows.contests import ContestRow
 from benches.work import spin
 
-#: Bounds of the search for a task length.
+#: The limits of the search for a task length, seconds.
 SHORTEST_S = 0.25e-6
 LONGEST_S = 0.2
 TASKS_MIN = 24
 TASKS_MAX = 200_000
-#: First length of a sweep relative to the crossing that the warm-up found.
+#: The first length of a sweep relative to the crossing that the warm-up found.
 HEADROOM = 4.0
 
 
@@ -55,7 +55,7 @@ def useful_share(settings: Settings, engine: Engine) -> Callable[[float], float]
         return seconds(burst, tasks)
 
     def efficiency(length: float) -> float:
-        # The probe sizes the burst for this engine: a sample, however dear its tasks are.
+        # The probe sizes the burst for this engine, so that it fills a sample at any cost of a task.
         each = run(TASKS_MIN, length) / TASKS_MIN
         tasks = max(TASKS_MIN, min(TASKS_MAX, round(settings.sample_s / each)))
         return tasks * length / workers / run(tasks, length)
@@ -64,7 +64,7 @@ def useful_share(settings: Settings, engine: Engine) -> Callable[[float], float]
 
 
 def coarse(efficiency: Callable[[float], float]) -> float:
-    """Doubles the length from the shortest until half of the time is useful: the warm-up."""
+    """Doubles the length from the shortest until half of the time is useful. This is also the warm-up."""
     length = SHORTEST_S
     while length < LONGEST_S and efficiency(length) < 0.5:
         length *= 2
@@ -72,9 +72,9 @@ def coarse(efficiency: Callable[[float], float]) -> float:
 
 
 def crossing(efficiency: Callable[[float], float], start: float) -> float:
-    """Finds where efficiency falls through 50 %, between measured lengths on a log scale.
+    """Finds the length at which efficiency falls below 50 %, between measured lengths on a log scale.
 
-    Starts at a length that is useful, a longer one if need be, and halves it until it is not.
+    Starts at a useful length, a longer one if necessary, and halves it until it is not useful.
     """
     length, share = start, efficiency(start)
     while share < 0.5 and length < LONGEST_S:

@@ -1,4 +1,4 @@
-"""A node lost, until its task runs on another one."""
+"""The time from the loss of a node until its task runs on another one."""
 
 import socket
 from collections.abc import Callable
@@ -6,8 +6,8 @@ from contextlib import closing
 from time import perf_counter
 from typing import Any
 
-from benches import adapters
-from benches.adapters.base import Function
+from benches import engines
+from benches.engines.base import Function
 from benches.harness import Measure, alternate, opened
 from benches.model import Block, Goal, Line, Recording, Row, Settings, Unavailable
 from benches.nodes.arrival import arrived, stay
@@ -18,15 +18,15 @@ from benches.nodes.sides import booted, with_agents
 from cluster import Cluster, Node
 
 WAYS: dict[str, Callable[[Node], None]] = {"killed": Node.kill, "cut off": Node.partition}
-#: Losses of each kind, and how many nodes are left in the end.
+#: The losses of each kind, and the number of nodes that are left at the end.
 LOSSES, REST = 5, 2
 LOSS = "loss"
 
 
 class LossRow(Row):
-    """From the loss of a node to the start of its task elsewhere, heartbeats at their default.
+    """The time from the loss of a node to the start of its task elsewhere, with default heartbeats.
 
-    The whole node is killed, which tells nobody, or its network drops everything.
+    The whole node is killed without a message, or its network drops everything.
     """
 
     key = "node-loss"
@@ -43,7 +43,7 @@ class LossRow(Row):
         ]
 
     def measure(self, block: str, settings: Settings) -> Recording:
-        if settings.ours != adapters.OURS:
+        if settings.ours != engines.OURS:
             raise Unavailable(f"{settings.ours} has no adapter for lost nodes")
         nodes = LOSSES * len(WAYS) + REST
         recording = Recording(parameters={"nodes": nodes})

@@ -1,4 +1,4 @@
-"""One task at a time over TCP, beside the same bytes without an engine."""
+"""One task at a time over TCP, against the same bytes without an engine."""
 
 from contextlib import ExitStack
 
@@ -11,12 +11,11 @@ TRIPS = "trips"
 
 
 class TripRow(Row):
-    """Call and wait through an agent, p50.
+    """A call through an agent and its wait, median.
 
-    The chain of the relay is ours, process by process: a client that blocks, TCP, a process on the
-    node that hands over in shared memory and sleeps, a worker. Bare TCP is answered at once. Ours
-    encrypts; the others send as many bytes as ours has on the link. Client and node have cores of
-    their own.
+    The relay chain has the same processes as ours: a client that blocks, TCP, a process on the node that passes the
+    bytes on in shared memory and sleeps, a worker. Bare TCP answers at once. Our engine encrypts; the others send as
+    many bytes as ours has on the link. Client and node have separate cores.
     """
 
     key = "node-trip"

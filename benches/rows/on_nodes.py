@@ -1,8 +1,8 @@
-"""One client, four nodes with one worker each, over TCP: ours beside each peer on the same nodes."""
+"""One client, four nodes with one worker each, over TCP: ours against each peer on the same nodes."""
 
 from typing import ClassVar
 
-from benches.adapters import PEERS
+from benches.engines import PEERS
 from benches.harness import alternate
 from benches.model import Better, Block, Goal, Line, Recording, Row, Settings
 from benches.nodes.sides import booted, side
@@ -11,9 +11,9 @@ NODES = 4
 
 
 class NodesRow(Row):
-    """A row whose sides are clients of one cluster; each peer has a cluster of its own."""
+    """A row whose sides are clients of one cluster; each peer has its own cluster."""
 
-    #: What each client does.
+    #: The work of each client.
     work: ClassVar[str]
     better: ClassVar[Better]
     peers: ClassVar[tuple[str, ...]]

@@ -1,35 +1,39 @@
-"""Remembered calls: what a hit costs, and what writing each result to disk costs."""
+"""Remembered calls: the cost of a hit, and the cost of writing each result to disk."""
 
-import importlib
 from collections.abc import Callable
 from itertools import count as numbers
-from typing import Any
+from typing import Any, Literal
 
-from benches.adapters.kernels import OursEngine
+from benches.engines.kernels import OursEngine
 from benches.harness import Measure, alternate, cost, opened, rate, sized
 from benches.model import Block, Goal, Line, Recording, Row, Settings
 from benches.work import noop
+from gristmill.parsl import python_app
+from gristmill.parsl.dataflow.memoization import BasicMemoizer
+from gristmill_bench.executors.bare import Bare
+from gristmill_bench.executors.parsl_kernels import BareKernel, Kernel, ours
 
 
 class RememberingEngine(OursEngine):
     """Our kernel with `cache=True` on every app."""
 
-    mode: str | None = None
+    mode: Literal["task_exit"] | None = None
 
-    def options(self) -> dict[str, Any]:
-        memoization = importlib.import_module("gristmill.parsl.memoization")
-        return {"memoizer": memoization.BasicMemoizer(checkpoint_mode=self.mode)}
+    def open(self) -> Bare:
+        memoizer = BasicMemoizer(checkpoint_mode=self.mode)
+        self._kernel = Kernel(
+            "gristmill", lambda _: ours(self.workers), logs=True, memoizer=memoizer
+        )
+        return BareKernel(self._kernel)
 
     def start(self) -> None:
         super().start()
-        app = importlib.import_module("gristmill").python_app(
-            noop, data_flow_kernel=self.backend.kernel, cache=True
-        )
+        app: Any = python_app(noop, data_flow_kernel=self._kernel.kernel, cache=True)
         self.submit = lambda function, *arguments: app(*arguments)
 
 
 class CheckpointingEngine(RememberingEngine):
-    """The same, each result written before anybody sees it."""
+    """The same kernel, which writes each result to disk before the program can read it."""
 
     mode = "task_exit"
 

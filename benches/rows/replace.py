@@ -1,4 +1,4 @@
-"""A worker killed, until its replacement has returned a result."""
+"""The time from the kill of a worker until its replacement has returned a result."""
 
 import os
 import signal
@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
 
-from benches.adapters.base import Engine, scratch
+from benches.engines.base import Engine
 from benches.harness import Measure
 from benches.model import Goal, Recording, Settings
 from benches.rows.contests import ContestRow
 from benches.work import hold, pid
+from gristmill_bench.executors.base import scratch
 
 
 class ReplaceRow(ContestRow):
-    """From the SIGKILL of a worker to the next result from a new process in its place.
+    """The time from the SIGKILL of a worker to the next result from a new process in its place.
 
-    The other worker is held by a sleeping task, so that the next result can only come from the
-    replacement. ProcessPoolExecutor breaks: its user makes a new one.
+    A sleeping task holds the other worker, so that the next result can only come from the replacement.
+    ProcessPoolExecutor breaks: its user makes a new one.
     """
 
     key = "replace"
@@ -70,5 +71,5 @@ def held(engine: Engine) -> Iterator[None]:
         with open(gate, "r+b", buffering=0):
             try:
                 engine.result(sleeper)
-            except Exception:  # it died with a pool that broke
+            except Exception:  # the task failed with its broken pool
                 return

@@ -1,24 +1,24 @@
-"""What a scheduling decision costs, by the number of nodes and by the length of the queue."""
+"""The cost of a scheduling decision, by the number of nodes and by the length of the queue."""
 
 import json
 import subprocess
 
-from benches import adapters, machine
+from benches import engines, machine
 from benches.model import Block, Goal, Line, Recording, Row, Settings, Unavailable
 
-#: Nodes of a hundred workers each, and tasks that wait.
+#: The numbers of nodes, of a hundred workers each, and of queued tasks.
 MANY, FEW = (10_000, 10_000_000), (10, 100_000)
-#: Of so many decisions each, the mean.
+#: The number of samples; each is the mean of many decisions.
 SAMPLES = 300
-#: The first run compiles the program.
+#: The time limit, seconds: the first run compiles the program.
 TIMEOUT_S = 900.0
 BLOCKS = {"many nodes": MANY, "few nodes": FEW}
 
 
 class SchedulingRow(Row):
-    """From a node's answer until what it leads to is placed, in the machine itself.
+    """The time from a node's answer until the tasks that it makes possible are placed, in the state machine itself.
 
-    The algorithm is the same whatever their number; what differs is how much of the machine's tables fits into caches.
+    The algorithm is the same for any number; only the part of the state machine's tables that fits into caches differs.
     """
 
     key = "scheduling"
@@ -44,7 +44,7 @@ class SchedulingRow(Row):
         ]
 
     def measure(self, block: str, settings: Settings) -> Recording:
-        if settings.ours != adapters.OURS:
+        if settings.ours != engines.OURS:
             raise Unavailable("only ours can be driven without processes")
         nodes, queued = BLOCKS[block]
         samples = settings.samples if settings.quick else SAMPLES
@@ -56,7 +56,7 @@ class SchedulingRow(Row):
 
 
 def run(nodes: int, queued: int, samples: int) -> dict[str, list[float]]:
-    """Builds and runs the program that counts; returns what it says."""
+    """Builds and runs the program that counts. Returns its output."""
     command = ["cargo", "run", "--release", "--locked", "--quiet", "-p", "gristmill-core"]
     command += ["--example", "scheduling", "--", str(nodes), str(queued), str(samples)]
     try:

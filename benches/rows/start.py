@@ -1,4 +1,4 @@
-"""Fresh interpreters: to the end of `import`, and to the first result."""
+"""New interpreters: the time to the end of `import`, and to the first result."""
 
 import os
 import subprocess
@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 from time import perf_counter
 
-from benches.adapters import ENGINES, PEERS
-from benches.adapters.base import scratch, share_paths
+from benches.engines import ENGINES, PEERS
+from benches.engines.base import share_paths
 from benches.harness import Measure, alternate
 from benches.model import ALONE, Block, Goal, Line, Recording, Row, Settings, Unavailable
+from gristmill_bench.executors.base import scratch
 
 _TIMED = """
 import sys
@@ -24,13 +25,13 @@ with open(sys.argv[1], "w") as file:
 
 
 def interpreter(script: str, folder: str) -> float:
-    """Runs a script in a fresh interpreter; returns the wall time of the whole process.
+    """Runs a script in a new interpreter. Returns the wall time of the whole process.
 
-    Without a timeout, which would poll in steps as long as the start itself: a start that hangs
-    runs into the bound of its block.
+    There is no timeout, which would poll in steps as long as the start itself: the time limit of the block ends a start
+    that hangs.
     """
     command = [sys.executable, "-c", script, f"{folder}/took"]
-    # An installed package is compiled; under this variable a source tree would be compiled by each start.
+    # An installed package is compiled; with this variable each start would compile a source tree.
     environment = {
         name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
     }
@@ -48,7 +49,7 @@ def interpreter(script: str, folder: str) -> float:
 
 
 def opening(key: str, statements: str) -> Measure:
-    """Makes a side that times statements from inside a fresh interpreter."""
+    """Makes a side that times statements from inside a new interpreter."""
     script = _TIMED.format(opening=statements)
 
     def sample() -> dict[str, float]:
@@ -60,7 +61,7 @@ def opening(key: str, statements: str) -> Measure:
 
 
 class ImportRow(Row):
-    """`import gristmill`, timed inside the interpreter, and as process time beyond a bare one."""
+    """`import gristmill`, timed inside the interpreter, and as process time beyond that of a bare one."""
 
     key = "import"
     title = "import"
@@ -102,7 +103,7 @@ class ImportRow(Row):
 
 
 class FirstRow(Row):
-    """From before the import to the first result on two workers, in a fresh interpreter."""
+    """The time from before the import to the first result on two workers, in a new interpreter."""
 
     key = "first"
     title = "import to first result"

@@ -1,7 +1,5 @@
-"""What the suite itself costs: seconds that each task takes on no executor at all."""
+"""The cost of the suite itself: seconds for each task on no executor at all."""
 
-import importlib
-import importlib.util
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,14 +7,19 @@ from tempfile import TemporaryDirectory
 
 from benches import work
 from benches.harness import alternate, cost, sized
-from benches.model import ALONE, Block, Goal, Line, Recording, Row, Settings, Unavailable
+from benches.model import ALONE, Block, Goal, Line, Recording, Row, Settings
+from gristmill_bench import Engine
+from gristmill_bench.executors.here import Inline
+from gristmill_bench.filters import Never
+from gristmill_bench.records.lines import JsonLines
+from gristmill_bench.transformers.files import PickledFiles
 
-#: What the limit is set for: beside it an engine that takes 10 us a task can be measured.
+#: The limit, seconds: with it an engine that takes 10 us a task can be measured.
 MUST_S = 5e-6
 
 
 class SuiteCostRow(Row):
-    """`gristmill.bench` with the executor `inline`: bare, with records, and with a transformer that picks nothing."""
+    """`gristmill_bench` with the executor `inline`: bare, with records, and with a transformer that selects nothing."""
 
     key = "suite-cost"
     title = "a task of the suite on no executor"
@@ -37,30 +40,22 @@ class SuiteCostRow(Row):
         ]
 
     def measure(self, block: str, settings: Settings) -> Recording:
-        missing = [one for one in ("pydantic", "tomli_w") if importlib.util.find_spec(one) is None]
-        if missing:
-            raise Unavailable(f"{missing[0]} is not installed")
-        engine_of = importlib.import_module("gristmill.bench").Engine
-        here = importlib.import_module("gristmill.bench.executors.here")
-        lines = importlib.import_module("gristmill.bench.records.lines")
-        files = importlib.import_module("gristmill.bench.transformers.files")
-        filters = importlib.import_module("gristmill.bench.filters")
-        backend = here.Inline().open()
+        backend = Inline().open()
 
         def bare(count: int) -> None:
-            run(engine_of(backend), count)
+            run(Engine(backend), count)
 
         def noted(count: int) -> None:
-            records = lines.JsonLines().open(folder)
-            run(engine_of(backend, records=records), count)
+            records = JsonLines().open(folder)
+            run(Engine(backend, records=records), count)
             records.close()
 
         def moved(count: int) -> None:
-            run(engine_of(backend, filter=filters.Never(), transformer=transformer), count)
+            run(Engine(backend, filter=Never(), transformer=transformer), count)
 
         with ExitStack() as stack:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="gb-")))
-            transformer = files.PickledFiles().open(folder)
+            transformer = PickledFiles().open(folder)
             sides: dict[str, Callable[[int], None]] = {"bare": bare, "noted": noted, "moved": moved}
             counts = {key: sized(settings, side) for key, side in sides.items()}
             recording = Recording(parameters={"tasks": counts})
@@ -69,9 +64,9 @@ class SuiteCostRow(Row):
         return recording
 
 
-def run(engine: object, count: int) -> None:
-    """Submits that many tasks that do nothing, and takes their results."""
-    submit = engine.submit  # type: ignore[attr-defined]
+def run(engine: Engine, count: int) -> None:
+    """Submits `count` tasks that do nothing, and takes their results."""
+    submit = engine.submit
     tasks = [submit(work.noop, number) for number in range(count)]
     for task in tasks:
         task.result()

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import ClassVar
 
-from benches.adapters import PEERS
-from benches.adapters.base import Engine
+from benches.engines import PEERS
+from benches.engines.base import Engine
 from benches.harness import Measure, rate, seconds, sized
 from benches.model import Goal, Recording, Settings
 from benches.rows.contests import ContestRow
 from benches.work import noop
 
-#: Items of a `map`, the same for every engine: 100 ms at ten million a second.
+#: The number of items of a `map`, the same for every engine: 100 ms at ten million a second.
 MAP_ITEMS = 1_000_000
 
 
@@ -49,7 +49,7 @@ class SubmitRow(ContestRow):
 
 
 class MapRow(ContestRow):
-    """`map(f, range(N))` as a list; ours names no chunk size, peers have their best one."""
+    """`map(f, range(N))` as a list. Ours is called without a chunk size, peers with their best one."""
 
     key = "map"
     title = "map as a list"
@@ -77,9 +77,9 @@ class MapRow(ContestRow):
 
 
 def best_chunk(engine: Engine, items: int) -> int | None:
-    """Searches the fastest chunk size, the engine's default included where it is not one item.
+    """Finds the fastest chunk size, including the engine's default if that is not one item.
 
-    The best of three runs each: the search must not miss a good size because of one bad moment.
+    Takes the best of three runs for each size, so that one disturbance does not hide a good size.
     """
     candidates: list[int | None] = list(engine.chunks)
     if engine.key == "pool":

@@ -1,4 +1,4 @@
-"""Runs Parsl's own released tests against Parsl, our executor and our kernel: ``run.py [upstream|a|b|c|d]...``.
+"""Runner of Parsl's released tests on Parsl, our executor and our kernel: ``run.py [upstream|a|b|c|d]...``.
 
 =========  ==================  =========================================
 upstream   Parsl's kernel      its threads, its processes, its local tests
@@ -8,9 +8,9 @@ c          our kernel          our executor
 d          our kernel          its local tests
 =========  ==================  =========================================
 
-Prints a table, each row beside what Parsl itself came to, now or when upstream was last run on this machine. Fails if
-a test of a, b, c or d fails that is not left out and did not fail for Parsl itself, or if something that is left out is
-no test any more.
+The program prints a table. Each row also shows the result of Parsl itself, from this run or from the last run of
+upstream on this machine. The program fails in two cases: a test of a, b, c or d fails that is not excluded and passes
+with Parsl itself; or an entry in the list of excluded tests matches no test.
 """
 
 from __future__ import annotations
@@ -20,17 +20,22 @@ import sys
 import time
 from pathlib import Path
 
-import release
-import tally
-import watch
-from tally import Tally
-
 _HERE = Path(__file__).parent
+sys.path.insert(0, str(_HERE.parent))
+
+import tally  # noqa: E402
+import watch  # noqa: E402
+from release import Release  # noqa: E402
+from tally import Tally  # noqa: E402
+
+_RELEASE = Release(
+    "parsl", "2026.10.26", "8a0550a51dace16bb1c79b2538de55cb9e72bdb1748c9b9c1a733718a019d1f1"
+)
 _FOLDER = _HERE.parent.parent / "target" / "conform"
 _OURS = str(_HERE / "configs" / "gristmill_executor.py")
 _THREADS = "parsl/tests/configs/local_threads.py"
 
-#: The runs of each mode, by name, each with its configuration.
+#: Runs of each mode by name, with their configurations.
 _MODES = {
     "upstream": {
         "upstream-threads": _THREADS,
@@ -42,7 +47,7 @@ _MODES = {
     "c": {"c": _OURS},
     "d": {"d": "local"},
 }
-#: Which run of Parsl itself a run of ours is compared with.
+#: Run of Parsl itself that each of our runs is compared with.
 _BESIDE = {
     "a": "upstream-htex",
     "b": "upstream-threads",
@@ -54,13 +59,13 @@ _COLUMNS = ("collected", "passed", "failed", "skipped", "left out")
 
 
 def main(modes: list[str]) -> int:
-    """Runs the modes, all if none is given; gives the exit code."""
+    """Runs the modes, or all modes if none is given. Returns the exit code."""
     unknown = set(modes) - set(_MODES)
     if unknown:
         raise SystemExit(
             f"no such mode: {', '.join(sorted(unknown))}; there are {', '.join(_MODES)}"
         )
-    source = release.unpack(_FOLDER)
+    source = _RELEASE.unpack(_FOLDER)
     seconds = {}
     for mode in modes or _MODES:
         for run, config in _MODES[mode].items():
@@ -75,24 +80,30 @@ def _run(run: str, config: str, source: Path) -> None:
     print(f"== {run}: --config {config}", flush=True)
     path = _path_of(run)
     options = ["-c", str(_HERE / "pytest.ini"), "--rootdir", ".", f"--config={config}"]
-    ours = ["-p", "counted_run", "--conformance-run", run, "--conformance-tally", str(path)]
+    ours = ["-p", "counted_run", "-p", "adapter", "--conformance-run", run]
+    ours += ["--conformance-tally", str(path), "--conformance-below", "parsl/tests/"]
+    ours += ["--conformance-left-out", str(_HERE / "left-out.toml")]
     command = [sys.executable, "-m", "pytest", *options, *ours, "parsl/tests"]
     watch.run(command, source, _environment(), path)
 
 
 def _path_of(run: str) -> Path:
-    return _FOLDER / f"{run}-{release.VERSION}.tally"
+    return _FOLDER / f"{run}-{_RELEASE.version}.tally"
 
 
 def _environment() -> dict[str, str]:
-    """The plugin is found here, Parsl finds its programs by name, and some tests read the log of single tasks."""
+    """Returns the environment of pytest, in which it finds the plugins and Parsl finds its programs.
+
+    Some tests read the log of single tasks, so the log is on.
+    """
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    ours = {"PATH": programs, "PYTHONPATH": str(_HERE), "GRISTMILL_LOG_TASKS": "1"}
+    modules = f"{_HERE}{os.pathsep}{_HERE.parent}"
+    ours = {"PATH": programs, "PYTHONPATH": modules, "GRISTMILL_LOG_TASKS": "1"}
     return {**os.environ, **ours}
 
 
 def _parsl_itself(run: str) -> Tally | None:
-    """What Parsl came to where this run is one of ours, if it has been run."""
+    """Returns the results of Parsl itself that a run is compared with; ``None`` if it has not run to its end."""
     path = _path_of(_BESIDE.get(run, "nothing"))
     known = tally.read(path) if path.exists() else Tally()
     return known if known.has_ended else None

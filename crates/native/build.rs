@@ -1,4 +1,4 @@
-//! Compiles the keeper, whose executable the module carries, and passes the interpreter's version on.
+//! Build script: compiles the keeper, whose executable the module carries, and passes on the interpreter's version.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,16 +17,17 @@ fn main() {
     println!("cargo::rustc-env=GRISTMILL_PROFILE={}", env::var("PROFILE").unwrap_or_default());
 }
 
-/// A separate target folder: cargo locks the one in use. Always a release build: it is small and runs for days.
+/// Builds the keeper in a separate target folder, because cargo locks the one in use. Always makes a release build: the
+/// keeper is small and runs for days.
 fn build_keeper(target: &Path, image: &Path) {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../keeper");
-    for source in ["keeper/src", "keeper/Cargo.toml", "wire/src", "sync/src"] {
+    for source in ["keeper/src", "keeper/Cargo.toml", "wire/src", "sync/src", "machine/src"] {
         println!("cargo::rerun-if-changed={}", manifest.join("..").join(source).display());
     }
     let triple = env::var("TARGET").expect("cargo sets TARGET");
     let status = Command::new(env::var_os("CARGO").expect("cargo sets CARGO"))
         .args(["build", "--release", "--locked", "--bin", "gristmill-keeper", "--target", &triple])
-        // Every start writes the image to memory: without symbols it is a seventh, and 5 ms faster.
+        // Every start writes the image to memory: without symbols it has a seventh of the size, and starts 5 ms faster.
         .args(["--config", "profile.release.strip=true"])
         .arg("--manifest-path")
         .arg(manifest.join("Cargo.toml"))

@@ -1,4 +1,4 @@
-"""What a callable takes from around it, for the identity cache in front of the function table."""
+"""Values that a callable captures, for the identity cache in front of the function table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Values of these types never change, so their identity is enough.
+#: Types whose values never change: their identity is enough.
 _CONSTANT = (
     type(None),
     bool,
@@ -26,19 +26,19 @@ _CONSTANT = (
     type(NotImplemented),
 )
 
-#: The method of a class whose instances never change that gives what one is made of. That is looked at in the place of
-#: the instance, which is then not pickled anew for each call.
+#: The method by which a class whose instances never change returns the parts of an instance. The cache compares the
+#: parts instead of the instance, which is then not pickled anew for each call.
 _PARTS = "_unchanging_parts"
 
-#: Functions of which only the identities of what they capture are compared.
+#: Functions whose captured values are compared by identity only.
 _by_identity: weakref.WeakSet[types.FunctionType] = weakref.WeakSet()
 
 
 def trust_contents(function: Any) -> None:
-    """Takes what a function captures for unchanged while each is the same object, also lists, dicts and instances.
+    """Treats a captured value of a function as unchanged while it is the same object, even a list, dict or instance.
 
-    Else a function that captures one of those, if only as a default, is pickled anew for each call. Holds for every
-    executor that is given the function for the first time from now on.
+    Without this, a function that captures one of those, even as a default, is pickled anew for each call. This applies
+    to every executor that receives the function for the first time after this call.
     """
     if type(function) is types.FunctionType:
         _by_identity.add(function)
@@ -47,16 +47,17 @@ def trust_contents(function: Any) -> None:
 def captures(
     function: Any,
 ) -> tuple[list[tuple[Any, tuple[str, ...], tuple[str, ...]]], list[Any], bool]:
-    """What a callable takes from around it, for the identity cache.
+    """Returns the values that a callable captures, for the identity cache.
 
-    Gives every function by value that it reaches, itself included, each with the names of the globals that it reads,
-    those of contexts apart; the contexts that it reaches otherwise; and whether all else that they capture is constant,
-    so that the same identities mean the same behaviour. Contexts do until they are released.
+    The first item lists every function by value that the callable reaches, itself included. Each comes with the names
+    of the globals that it reads: those that are no contexts, then those that are. The second item lists the contexts
+    that it reaches in other ways. The third item says whether everything else is constant, so that the same identities
+    mean the same behaviour. A context counts as constant until it is released.
     """
     if importable_name(function) is not None:
         return [], [], True
-    # It goes by value, which is pickled.
-    from gristmill._pickling import handle_of
+    # The callable goes by value: it is pickled.
+    from gristmill._pickling import handle_of, is_imported
 
     found: list[tuple[Any, tuple[str, ...], tuple[str, ...]]] = []
     contexts: list[Any] = []
@@ -71,13 +72,16 @@ def captures(
         seen.add(id(value))
         handle = handle_of(value)
         if handle is not None:
-            # An executor, or one with options, which may name a context.
+            # An executor, or an executor with options. The options may name a context.
             waiting.extend(handle[1])
         elif isinstance(value, (tuple, frozenset)):
             waiting.extend(value)
-        elif isinstance(value, types.ModuleType) or importable_name(value) is not None:
+        elif isinstance(value, types.ModuleType):
+            # A module that workers do not import is sent with its current contents.
+            is_settled = is_settled and (is_trusted or is_imported(value))
+        elif importable_name(value) is not None:
             continue
-        elif type(value) is types.FunctionType and (is_trusted or not value.__dict__):
+        elif type(value) is types.FunctionType:
             names, stamped = _global_names(value)
             found.append((value, names, stamped))
             waiting.extend(_captured_values(value, names))
@@ -92,8 +96,8 @@ def captures(
 
 
 def _is_context(value: Any) -> bool:
-    declare = sys.modules.get("gristmill._context.declare")
-    return declare is not None and type(value) is declare.Context
+    # While another thread loads the module, neither the class nor any context exists.
+    return type(value) is getattr(sys.modules.get("gristmill._context.declare"), "Context", None)
 
 
 def _captured_values(function: types.FunctionType, names: tuple[str, ...]) -> list[Any]:
@@ -108,14 +112,14 @@ def _captured_values(function: types.FunctionType, names: tuple[str, ...]) -> li
 
 
 def _global_names(function: types.FunctionType) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The globals that a function may look up: names of those that are no contexts, and of those that are."""
+    """Returns the globals that a function may look up: first the names that are no contexts, then those that are."""
     names = sorted(_names_in(function.__code__))
     stamped = tuple(name for name in names if _is_context(function.__globals__.get(name)))
     return tuple(name for name in names if name not in stamped), stamped
 
 
 def _names_in(code: types.CodeType) -> set[str]:
-    """Names that the code, or code nested in it, may look up as globals."""
+    """Returns the names that the code, or code nested in it, may look up as globals."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

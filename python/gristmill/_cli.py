@@ -1,11 +1,12 @@
 """The ``gristmill`` command.
 
-Only what the command that is called needs is loaded: node agents are this command, and start by the thousand.
+Only the modules of the chosen command are loaded: node agents are this command, and thousands of them start at once.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 
@@ -15,44 +16,67 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    #: Does what the options say, with what stood behind ``--``; gives the exit status.
+    #: Function that runs a command with its options and the words behind ``--``, and returns the exit status.
     Run = Callable[[argparse.Namespace, list[str]], int]
 
 
-#: As of a process that ``SIGPIPE`` has ended.
+#: The group of entry points of commands that other distributions provide: functions that run the command with its
+#: words and return the exit status.
+COMMAND_GROUP = "gristmill.command"
+#: Error numbers of a write without room, also to standard output.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+#: Exit status of a process that ``SIGPIPE`` ended.
 _PIPE_STATUS = 141
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command; gives its exit status."""
+    """Runs the command and returns its exit status."""
     words = sys.argv[1:] if arguments is None else arguments
+    called = next((word for word in words if not word.startswith("-")), "")
+    if called in _PROVIDED:
+        place = words.index(called)
+        if set(words[:place]) <= {"--"}:
+            return _run_safely(called, lambda: _run_provided(called, words[place + 1 :]))
     parser = argparse.ArgumentParser(
-        prog="gristmill", description="Runs very many very small Python tasks."
+        prog="gristmill", description="A task engine for Python functions that take microseconds."
     )
     parser.add_argument("--version", action="version", version=f"gristmill {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
-    called = next((word for word in words if not word.startswith("-")), None)
     runs: list[Run] = []
     for name, (prepare, text) in _COMMANDS.items():
         command = commands.add_parser(name, help=text)
         if name == called:
             runs.append(prepare(command))
+    for name, (_, text) in _PROVIDED.items():
+        commands.add_parser(name, help=text)
     own, rest = _split(words)
     options = parser.parse_args(own)
+    return _run_safely(called, lambda: runs[0](options, rest))
+
+
+def _run_safely(called: str, run: Callable[[], int]) -> int:
+    """Runs a command and returns its exit status. Reports a full disk, and output that is no longer read."""
     try:
-        status = runs[0](options, rest)
+        status = run()
         sys.stdout.flush()
     except BrokenPipeError:
         if not _is_unread():
             raise
-        # What is still to be printed goes nowhere.
+        # Output that is still buffered is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return _PIPE_STATUS
+    except OSError as error:
+        if error.errno not in _NO_ROOM or called == "trace":
+            raise  # the traced program may have raised it
+        where = f"{error.filename}: " if error.filename is not None else ""
+        print(f"gristmill {called}: {where}{error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
     return status
 
 
 def _is_unread() -> bool:
-    """Whether whoever read what is printed has left, as ``head`` does."""
+    """Returns whether the reader of standard output has left, as ``head`` does."""
     import select
 
     output = select.poll()
@@ -61,45 +85,49 @@ def _is_unread() -> bool:
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Tells our arguments from others: the program's, behind ``--`` of ``gristmill env``, and fields of plug-ins."""
-    if words[:1] == ["bench"]:
-        return _without_fields(words)
+    """Separates our arguments from the program's, which are behind the ``--`` of ``gristmill env``."""
     if words[:1] != ["env"] or "--" not in words:
         return words, []
     place = words.index("--")
     return words[:place], words[place + 1 :]
 
 
-def _without_fields(words: list[str]) -> tuple[list[str], list[str]]:
-    """Tells ``--app.size 3`` and ``--app.size=3`` from what has no dot."""
-    own: list[str] = []
-    fields: list[str] = []
-    left = iter(words)
-    for word in left:
-        name, has_value, _ = word.partition("=")
-        if not (name.startswith("--") and "." in name):
-            own.append(word)
-            continue
-        fields.append(word)
-        if not has_value:
-            fields.extend(value for value in [next(left, None)] if value is not None)
-    return own, fields
+def _run_provided(name: str, words: list[str]) -> int:
+    """Runs the command that another distribution provides, or says which one to install."""
+    from importlib.metadata import entry_points
+
+    distribution, _ = _PROVIDED[name]
+    for point in entry_points(group=COMMAND_GROUP, name=name):
+        run: Callable[[list[str]], int] = point.load()
+        return run(words)
+    print(
+        f"gristmill {name}: the command is not installed: pip install {distribution}",
+        file=sys.stderr,
+    )
+    return 2
 
 
 def _trace(parser: argparse.ArgumentParser) -> Run:
     from pathlib import Path
 
     parser.add_argument(
-        "--sample", type=int, default=10_000, metavar="N", help="tasks to look at (10,000)"
+        "--sample", type=int, default=10_000, metavar="N", help="number of tasks to trace (10,000)"
     )
-    parser.add_argument("--record", type=Path, metavar="FILE", help="write their tags there")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a report there")
     parser.add_argument(
-        "--perfetto", type=Path, metavar="FILE", help="write a trace for ui.perfetto.dev there"
+        "--record", type=Path, metavar="FILE", help="write the times of their steps to this file"
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="write an HTML report to this file"
+    )
+    parser.add_argument(
+        "--perfetto",
+        type=Path,
+        metavar="FILE",
+        help="write a trace for ui.perfetto.dev to this file",
     )
     parser.add_argument(
         "program",
-        help="a Python file, a command that is one, -- -m MODULE, or what --record has written",
+        help="a Python file, a command that is a Python file, -- -m MODULE, or a file that --record has written",
     )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
 
@@ -165,36 +193,19 @@ def _env(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
-def _bench(parser: argparse.ArgumentParser) -> Run:
-    from importlib.util import find_spec
-
-    if not all(map(find_spec, ("msgspec", "pydantic", "tomli_w"))):
-        parser.add_argument("arguments", nargs=argparse.REMAINDER)
-        return lambda _options, _rest: _lacks_bench()
-    from gristmill.bench import command
-
-    command.add_commands(parser)
-    return lambda options, rest: command.main(parser, options, rest)
-
-
-def _lacks_bench() -> int:
-    print(
-        "gristmill bench: it needs more than is installed: pip install gristmill[bench]",
-        file=sys.stderr,
-    )
-    return 2
-
-
-#: What prepares the parser of each command, and what the command is for.
+#: Commands by name: the function that prepares the parser, and the help text.
 _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], Run], str]] = {
     "trace": (_trace, "run a program and show where the time of its tasks goes"),
     "profile": (_profile, "run a program and show where the time of all its threads goes"),
     "node": (_node, "offer this node's workers to a client"),
     "key": (_key, "make the keys of a client and its nodes"),
-    "top": (_top, "show what programs with nodes are doing"),
-    "doctor": (_doctor, "say what works on this machine"),
-    "bench": (_bench, "measure task engines: applications on any executor"),
-    "env": (_env, "show what programs need, and make images of that"),
+    "top": (_top, "show the executors of running programs"),
+    "doctor": (_doctor, "check what works on this machine"),
+    "env": (_env, "show what programs need on other nodes, and make images of environments"),
+}
+#: Commands of other distributions by name: the distribution, and the help text.
+_PROVIDED = {
+    "bench": ("gristmill-bench", "measure task engines: applications on any executor"),
 }
 
 

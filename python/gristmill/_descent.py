@@ -1,8 +1,9 @@
-"""Runs a command for a bounded time, and leaves none of the processes behind that it has started.
+"""Bounded execution of a command that leaves none of its processes behind.
 
-``python -m gristmill._descent SECONDS LOG PREFIX COMMAND...``: a process in between, for a program that has others
-below it. Temporary files of the command are in a folder of that prefix, which goes with it; without one, where all are.
-For files in memory it has a folder anyhow, whose path ``MEMORY_FOLDER`` has: nothing else gives their memory back.
+``python -m gristmill._descent SECONDS LOG PREFIX COMMAND...`` is an intermediate process for a program that has other
+processes below it. The command's temporary files are in a folder with that prefix, which is removed with it; without a
+prefix they are in the usual folder. For files in memory the command always has a folder, whose path is in
+``MEMORY_FOLDER``: nothing else gives their memory back.
 """
 
 import ctypes
@@ -17,31 +18,31 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
-#: Time that helpers have to go by themselves, and then trackers when all others have been ended.
+#: Seconds that helpers have to end by themselves, and that trackers then have once all others have ended.
 GRACE_S = 2.0
-#: In the commands of multiprocessing's trackers, and of joblib's. They remove semaphores from /dev/shm, which nobody
-#: else does, and wait for that until all others have ended that were started with them.
+#: Text in the commands of multiprocessing's and joblib's trackers. Only trackers remove their semaphores from /dev/shm.
+#: They do so once all processes that were started with them have ended.
 _TRACKER = b"resource_tracker"
 #: From <linux/prctl.h>.
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-#: The variable with the folder for a command's files in memory, and where that is made.
+#: The variable with the folder for a command's files in memory, and that folder's parent.
 MEMORY_FOLDER = "GRISTMILL_MEMORY_FOLDER"
 _MEMORY = Path("/dev/shm")
-#: The exit status for what did not end in time, as of ``timeout``.
+#: Exit status of a command that did not end in time, as of ``timeout``.
 TIMED_OUT = 124
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of whatever its children leave behind."""
+    """Makes this process the parent of the processes that its children leave behind."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent() -> None:
-    """Has this process end, by a signal that it can answer, when its parent does."""
+    """Makes this process end when its parent ends, by a signal that it can handle."""
 
     def end(_signal: int, _frame: object) -> None:
-        # Once: whoever says so again would interrupt what ends all others.
+        # Only once: a second signal would interrupt the code that ends all others.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         sys.exit(128 + signal.SIGTERM)
 
@@ -50,7 +51,7 @@ def die_with_parent() -> None:
 
 
 def end_with_parent(number: signal.Signals) -> None:
-    """Has the kernel send this process a signal when its parent ends, whatever program it becomes until then."""
+    """Makes the kernel send this process a signal when its parent ends, whatever program this process becomes."""
     _prctl(PR_SET_PDEATHSIG, number)
 
 
@@ -61,7 +62,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def descendants() -> list[int]:
-    """Lists every process below this one."""
+    """Returns the process ids of all descendants of this process."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -70,7 +71,7 @@ def descendants() -> list[int]:
             stat = (entry / "stat").read_text(errors="replace")
         except OSError:
             continue
-        # The name in parentheses may hold anything: the parent is the second field after it.
+        # The name in parentheses may hold any characters: the parent is the second field after it.
         parent = int(stat.rpartition(")")[2].split()[1])
         children.setdefault(parent, []).append(int(entry.name))
     found: list[int] = []
@@ -83,7 +84,7 @@ def descendants() -> list[int]:
 
 
 def reap() -> None:
-    """Collects the children that have ended."""
+    """Reaps the children that have ended."""
     try:
         while os.waitpid(-1, os.WNOHANG) != (0, 0):
             pass
@@ -92,7 +93,7 @@ def reap() -> None:
 
 
 def end_all() -> None:
-    """Ends and reaps everything below this process; by force what outlives its grace, trackers last."""
+    """Waits for all descendants to end and reaps them. Kills those that outlive their grace time, trackers last."""
     begun = monotonic()
     reap()
     while remaining := descendants():
@@ -113,7 +114,10 @@ def _is_tracker(process: int) -> bool:
 
 
 def ended(pid: int, timeout_s: float | None) -> bool:
-    """Sleeps until a child has ended, without a poll that would disturb what it measures."""
+    """Sleeps until a child has ended, and returns whether it ended in time.
+
+    Does not poll repeatedly, which would disturb what it measures.
+    """
     watch = os.pidfd_open(pid)
     try:
         poller = select.poll()
@@ -126,9 +130,10 @@ def ended(pid: int, timeout_s: float | None) -> bool:
 def run_bounded(
     command: list[str], timeout_s: float | None, log: Path, environment: dict[str, str]
 ) -> int | None:
-    """Runs a command with its output in a file; gives its exit status, or ``None`` if it did not end in time.
+    """Runs a command with its output in a file.
 
-    Ends everything below this process, which has to be all its.
+    Returns the exit status, or ``None`` if the command did not end in time. Ends all descendants of this process, so
+    all of them must belong to the command.
     """
     with log.open("wb") as sink:
         process = subprocess.Popen(
@@ -148,31 +153,35 @@ def run_bounded(
     return status if in_time else None
 
 
-def run_below(words: list[str], environment: dict[str, str]) -> int:
-    """Runs this module as a process in between, with those words; gives its exit status.
+def bounded_command(*words: str) -> list[str]:
+    """Returns the command line of an intermediate process: the words are seconds, log, prefix and the command."""
+    return [sys.executable, "-m", "gristmill._descent", *words]
 
-    A program that is interrupted meanwhile, in whatever way, goes on when all of that has ended.
+
+def run_below(words: list[str], environment: dict[str, str]) -> int:
+    """Runs this module as an intermediate process with these words and returns its exit status.
+
+    If an exception interrupts the caller meanwhile, the exception goes on when all these processes have ended.
     """
-    command = [sys.executable, "-m", "gristmill._descent", *words]
-    between = subprocess.Popen(command, env=environment)
+    between = subprocess.Popen(bounded_command(*words), env=environment)
     try:
         return between.wait()
     except BaseException:
-        # Not by force: it has to end what is below it.
+        # Not by SIGKILL: the process has to end its own descendants.
         between.terminate()
         between.wait()
         raise
 
 
 def last_line(log: Path) -> str:
-    """The last line of a command's output."""
+    """Returns the last line of a command's output."""
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
     return lines[-1] if lines else "no output"
 
 
 @contextmanager
 def _own_folders(prefix: str) -> Iterator[dict[str, str]]:
-    """Variables of a command that name the folders for its files, which go with the block."""
+    """Yields the variables that name the folders for a command's files. The end of the block removes the folders."""
     with ExitStack() as stack:
         variables: dict[str, str] = {}
         if prefix:
@@ -187,11 +196,11 @@ def _folder(prefix: str, parent: Path | None) -> TemporaryDirectory[str]:
 
 
 def main(words: list[str]) -> int:
-    """Runs a command; gives its exit status, or that of ``timeout``."""
+    """Runs a command and returns its exit status, or ``TIMED_OUT``."""
     seconds, log, prefix, *command = words
     die_with_parent()
     adopt_orphans()
-    # A terminal interrupts all of them: the command answers.
+    # A terminal interrupts all of these processes, and the command responds.
     signal.signal(signal.SIGINT, lambda _signal, _frame: None)
     timeout_s = float(seconds) if float(seconds) > 0 else None
     with _own_folders(prefix) as variables:

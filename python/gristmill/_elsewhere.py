@@ -1,4 +1,4 @@
-"""What ``gristmill`` has where its engine does not run: names that say so when they are used."""
+"""Stand-ins for the public names on platforms where the engine does not run. They raise when they are used."""
 
 from __future__ import annotations
 
@@ -15,38 +15,31 @@ def _refuse() -> NoReturn:
 
 
 class Executor:
-    """Cannot be made on this platform."""
-
-    def __init__(self, *_arguments: Any, **_named: Any) -> None:
-        _refuse()
-
-
-class TaskOptions:
-    """Cannot be made on this platform."""
+    """Stand-in that raises ``StartError`` when it is made."""
 
     def __init__(self, *_arguments: Any, **_named: Any) -> None:
         _refuse()
 
 
 class Future:
-    """Cannot be made on this platform."""
+    """Stand-in that raises ``StartError`` when it is made."""
 
     def __init__(self, *_arguments: Any, **_named: Any) -> None:
         _refuse()
 
 
 def wait_any(*_arguments: Any, **_named: Any) -> NoReturn:
-    """There is nothing to wait for on this platform."""
+    """Raises ``StartError``: there is nothing to wait for on this platform."""
     _refuse()
 
 
 def build_info() -> NoReturn:
-    """There is no native part on this platform."""
+    """Raises ``StartError``: there is no native part on this platform."""
     _refuse()
 
 
 def __getattr__(name: str) -> Any:
-    """Every other public name: a class of which nothing can be made, so that ``import *`` works."""
+    """Returns, for every other public name, a class that cannot be instantiated, so that ``import *`` works."""
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return type(name, (), {"__init__": lambda *_arguments, **_named: _refuse()})

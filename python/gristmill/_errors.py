@@ -1,4 +1,4 @@
-"""Everything that Gristmill raises of its own accord.
+"""Exceptions that Gristmill itself raises.
 
 A task's own exception is none of these: it reaches the caller with its type, message, notes and cause.
 """
@@ -10,67 +10,98 @@ from concurrent.futures import BrokenExecutor
 
 
 class GristmillError(Exception):
-    """The base of all errors of the engine."""
+    """The base of all errors of the engine.
+
+    ``code`` names the failure and stays the same in later versions, unlike the message. An instance may have a finer
+    code than its class. The reference lists all of them.
+    """
+
+    code: str = "gristmill_error"
 
 
 class StartError(GristmillError, BrokenExecutor):
-    """The workers could not be started: the interpreter is missing, an import or the initializer failed.
+    """Failure to start the workers: the interpreter is missing, or an import or the initializer failed.
 
     The message holds the last lines that the process wrote to its standard error.
     """
 
+    code = "start_failed"
+
 
 class ShutDownError(GristmillError, RuntimeError):
-    """The executor was shut down and takes no new tasks."""
+    """Use of an executor that was shut down and takes no new tasks."""
+
+    code = "shut_down"
 
 
 class ForkedProcessError(GristmillError, RuntimeError):
-    """The executor was used in a forked child of the process that made it."""
+    """Use of an executor in a forked child of the process that made it."""
+
+    code = "forked_process"
 
 
-class LimitReached(GristmillError):
-    """More tasks are outstanding than the executor's limit allows."""
+class LimitReachedError(GristmillError):
+    """Submission of more outstanding tasks than the executor's limit allows."""
+
+    code = "limit_reached"
 
 
-class LeaseExpired(GristmillError):
-    """The lease was over before the task had ended."""
+class LeaseExpiredError(GristmillError):
+    """End of the lease before the task had ended."""
+
+    code = "lease_expired"
 
 
 class ResourceError(GristmillError, ValueError):
-    """A task needs more cores, memory or GPUs than the executor has."""
+    """Request of a task for more cores, memory or GPUs than the executor has, or of a lease for more than is here."""
+
+    code = "resources_exceeded"
 
 
 class UnpicklableError(GristmillError, PicklingError, TypeError):
-    """A function or an argument cannot be sent to another process; the message names the offending part."""
+    """Failure to send a function or an argument to another process. The message names the offending part."""
+
+    code = "unpicklable"
 
 
-class WorkerLost(GristmillError):
-    """The worker died while it ran the task: by a signal, by lack of memory, by ``os._exit``.
+class WorkerLostError(GristmillError):
+    """Death of a worker while it ran the task: by a signal, by lack of memory, or by ``os._exit``.
 
-    The message says which task, which worker, which signal or exit code, and the worker's last lines of standard error.
+    The message names the task, the worker, and the signal or exit code, and holds the worker's last lines of standard
+    error.
     """
+
+    code = "worker_lost"
 
 
 class ContextError(GristmillError):
-    """The context that a task needs cannot be set up, or is not where it is used.
+    """Failure to set up the context that a task needs, or absence of the context where it is used.
 
     The message names the context and the step, and holds the last lines that the process wrote to its standard error.
     """
 
-
-class TaskTimeout(GristmillError, TimeoutError):
-    """The task ran longer than its ``timeout``, or had not started when its ``deadline`` passed."""
+    code = "context_failed"
 
 
-class DependencyFailed(GristmillError):
-    """A task among the arguments gave no value; the cause is what happened to it."""
+class TaskTimeoutError(GristmillError, TimeoutError):
+    """Timeout of a task that ran longer than its ``timeout``, or had not started after its ``start_within``."""
+
+    code = "task_timeout"
+
+
+class DependencyError(GristmillError):
+    """Failure of a task because a task among its arguments gave no value. The cause says what happened to that task."""
+
+    code = "dependency_failed"
 
 
 class RemoteError(GristmillError):
-    """A task raised an exception, or returned a value, that cannot be sent between processes.
+    """Stand-in for an exception or a return value of a task that cannot be sent between processes.
 
-    ``type_name`` is the original type's qualified name; the traceback is that of the worker.
+    ``type_name`` is the qualified name of the original type. The traceback is that of the worker.
     """
+
+    code = "remote_error"
 
     def __init__(self, message: str, type_name: str = "") -> None:
         super().__init__(message, type_name)
@@ -81,7 +112,9 @@ class RemoteError(GristmillError):
 
 
 class RemoteTraceback(Exception):
-    """Carries the worker's traceback as text; it is the innermost cause of an exception that a task raised."""
+    """Carrier of the worker's traceback as text. It is the innermost cause of an exception that a task raised."""
+
+    code: str = "remote_traceback"
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -92,12 +125,18 @@ class RemoteTraceback(Exception):
 
 
 class ImageError(GristmillError):
-    """An environment cannot be made an image, or an image cannot be used; the message says which, and at what step."""
+    """Failure to make an image of an environment, or to use an image. The message names the image and the step."""
+
+    code = "image_failed"
 
 
-class AlteredImage(ImageError):
-    """The bytes of an image are not those that its name says: it was cut off or changed on its way, or on the disk."""
+class AlteredImageError(ImageError):
+    """Mismatch between the bytes of an image and its name: the image was cut off or changed in transit or on disk."""
+
+    code = "image_altered"
 
 
-class StaleModule(GristmillError):
-    """A module was edited after the caller imported it, and the worker sees another version of the function."""
+class StaleModuleError(GristmillError):
+    """Edit of a module after the caller imported it: the worker sees another version of the function."""
+
+    code = "stale_module"

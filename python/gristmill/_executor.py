@@ -5,14 +5,15 @@ from __future__ import annotations
 import atexit
 import concurrent.futures
 import contextlib
-import importlib
 import itertools
+import operator
 import os
 import sys
-import weakref
 from _thread import start_new_thread
 
-from gristmill import _native, _resources, _world
+from gristmill import _native, _option_values, _options, _resources, _serving, _worker_environment
+from gristmill._mapping import Mapper
+from gristmill._weak import WeakBag
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,66 +22,90 @@ if TYPE_CHECKING:
 
     from gristmill._completion import Registry
     from gristmill._context.declare import Context
+    from gristmill._counts import Node, Stats
+    from gristmill._mapping import MapTerms
+    from gristmill._native import Future
     from gristmill._nodes.blobs import Blobs
     from gristmill._nodes.placement import Placement
+    from gristmill._task_options import TaskOptions
 
     R = TypeVar("R")
 
-#: How long to look for something before a sleep is learned from how often that comes.
+#: Polling time that makes the engine learn the real one from how often the awaited event comes.
 LEARNED_US = -1.0
-#: A node is asked for all the GPUs that it has.
+#: Number of GPUs that asks a node for all it has.
 _ALL_GPUS = 2**32 - 1
-#: Items of a map that are submitted ahead: enough to keep a node busy, few enough to stay in its caches.
-_MAP_WINDOW = 16_384
-#: Executors by age.
+#: Types whose iterables end. Subclasses are not included.
+_FINITE = frozenset((list, tuple, str, bytes, bytearray, dict, set, frozenset))
+#: Types whose iterators do not end, unless they report their length.
+_ENDLESS = frozenset((itertools.count, itertools.cycle, itertools.repeat))
+#: Counter that numbers executors by age.
 _numbers = itertools.count()
 
-#: Placements that were started and have not been ended.
+#: Placements that have started and have not ended.
 _placed: list[Placement] = []
-#: Executors with nodes that nobody has any more, until they have finished what they were given.
+#: Executors with nodes to which the program has no reference any more, until they have finished their tasks.
 _forsaken: list[Executor] = []
 
-#: Executors to shut down when the interpreter ends: pending tasks are completed, as the standard library does it.
-_living: weakref.WeakSet[Executor] = weakref.WeakSet()
+#: Executors whose shutdown a signal handler interrupted, for example by Ctrl-C, while it waited for their tasks.
+_interrupted: list[Executor] = []
+_INTERRUPTED = "the program was interrupted while it waited for its tasks to end"
+
+#: Executors to shut down when the interpreter ends: pending tasks are completed, as in the standard library.
+_living: WeakBag[Executor] = WeakBag()
 
 
-class Executor(_native.Engine, concurrent.futures.Executor):
-    """Runs calls in worker processes of this machine.
+class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
+    """Executor of calls in worker processes, on this machine or on nodes.
 
-    A complete ``concurrent.futures.Executor``, so that a program changes one line; in addition its futures can be
+    It is a complete ``concurrent.futures.Executor``, so a program changes one line. In addition, its futures can be
     awaited and passed as arguments of other tasks, also inside lists, tuples and dicts.
 
-    :param max_workers: worker processes; the cores this process may use (affinity and cgroup) if not given.
-    :param initializer: called in each worker before its first task. When it raises, the executor is broken and every
-        task fails with ``StartError``. With ``nodes`` a node where it raises gets nothing more; the executor is broken
-        when it has raised on all.
-    :param initargs: arguments of the initializer.
-    :param max_tasks_per_child: a worker is replaced after this many tasks; never if not given.
-    :param start: ``"fork"`` forks workers from a warm single-threaded zygote; ``"spawn"`` starts an interpreter each.
-    :param preload: names of modules that the zygote imports once for all workers.
-    :param output: whether what tasks print reaches this process's standard output and error.
-    :param threads_per_worker: threads that BLAS and OpenMP may use in each worker; the worker's share of the cores if
-        not given.
-    :param spin_us: how long an idle worker and a waiting caller poll before they sleep, microseconds; learned from the
-        number of cores if not given. With ``nodes`` callers learn it from how soon results come.
-    :param task_limit: tasks that may be outstanding, 16 million or a quarter of memory if not given; ``submit`` beyond
-        it waits (``when_full="block"``) or raises ``LimitReached`` (``when_full="raise"``).
-    :param nodes: where workers are, if not on this machine: a placement of ``gristmill.on``, or the addresses of
-        agents that listen (``gristmill.on.hosts``). ``max_workers`` is then how many each node runs at most, all that
-        it offers if not given.
-    :param memory: what tasks may ask for together, bytes or a text such as ``"64GB"``; all of this machine's if not
-        given. With ``nodes`` what each node is asked for, of which it gives what it has.
-    :param gpus: GPUs that tasks may ask for; all that are found if not given. With ``nodes`` those of each node,
-        at most.
-    :param context_memory: what contexts that nobody uses may take, with those that are used: bytes, or a text such as
-        ``"8GB"``; half of this machine's memory if not given. On nodes half of what a node gives.
-    :param blobs: how large arguments come to nodes (``gristmill.on.Blobs``).
+    ```pycon
+    >>> from gristmill import Executor
+    >>> with Executor(2) as executor:
+    ...     executor.submit(pow, 2, 10).result()
+    ...     list(executor.map(abs, [-1, 2, -3]))
+    1024
+    [1, 2, 3]
+    ```
 
-    Workers start with the first task. A worker's world is the caller's at that time: working directory, ``sys.path``,
-    environment, umask, locale and warning filters; ``logging`` is unconfigured and random seeds differ per worker.
+    :param max_workers: the number of worker processes; by default the cores this process may use (affinity and cgroup).
+    :param initializer: a callable that each worker calls before its first task. If it raises, the executor is broken
+        and every task fails with ``StartError``. With ``nodes``, a node where it raises gets no more tasks, and the
+        executor is broken when it has raised on all nodes.
+    :param initargs: arguments of the initializer.
+    :param max_tasks_per_child: the number of tasks after which a worker is replaced; by default it never is.
+    :param start: ``"fork"`` forks workers from a warm single-threaded zygote; ``"spawn"`` starts an interpreter for
+        each.
+    :param preload: names of modules that the zygote imports once for all workers; with ``"spawn"`` each worker imports
+        them.
+    :param start_timeout: seconds that the imports of ``preload``, and each call of ``initializer``, may take; by
+        default 600, and no limit if ``None``. A step that takes longer is stopped and breaks the executor as if it had
+        raised. The error shows where the step was.
+    :param output: whether the output of tasks reaches this process's standard output and error.
+    :param threads_per_worker: threads that BLAS and OpenMP may use in each worker; by default the worker's share of the
+        cores.
+    :param spin_seconds: seconds that an idle worker and a waiting caller poll before they sleep; by default derived
+        from the number of cores. With ``nodes``, callers learn the time from how soon results come.
+    :param task_limit: tasks that may be outstanding; by default 16 million or a quarter of memory. Beyond the limit
+        ``submit`` waits (``when_full="block"``) or raises ``LimitReachedError`` (``when_full="raise"``).
+    :param nodes: the location of the workers, if not this machine: a placement of ``gristmill.on``, or the addresses of
+        agents that listen (``gristmill.on.hosts``). ``max_workers`` is then the maximum for each node; by default all
+        workers that the node offers.
+    :param memory: memory that all tasks together may request: bytes, or text such as ``"64GB"``; by default all memory
+        of this machine. With ``nodes``, the memory that each node is asked for; a node grants what it has.
+    :param gpus: GPUs that tasks may request; by default all that are found. With ``nodes``, the maximum for each node.
+    :param context_memory: the memory of all contexts above which unused contexts end: bytes, or text such as ``"8GB"``;
+        by default half of this machine's memory, and on nodes half of what a node grants.
+    :param blobs: settings for sending large arguments to nodes (``gristmill.on.Blobs``).
+
+    Workers start with the first task. The worker environment is the caller's at that time: working directory,
+    ``sys.path``, environment variables, umask, locale and warning filters. ``logging`` is unconfigured, and random
+    seeds differ between workers.
     """
 
-    #: Who waits for which future; set by itself once somebody does.
+    #: Waiters and callbacks of the futures. It is set when the first one is added.
     _registry: Registry | None = None
     _is_shut_down = False
     _placement: Placement | None = None
@@ -94,9 +119,10 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         max_tasks_per_child: int | None = None,
         start: str = "fork",
         preload: Sequence[str] = (),
+        start_timeout: float | None = _options.START_SECONDS,
         output: bool = True,
         threads_per_worker: int | None = None,
-        spin_us: float | None = None,
+        spin_seconds: float | None = None,
         task_limit: int | None = None,
         when_full: str = "block",
         nodes: Placement | Sequence[str] | None = None,
@@ -105,30 +131,49 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         blobs: Blobs | None = None,
         context_memory: int | str | None = None,
     ) -> None:
-        if max_workers is not None and max_workers <= 0:
-            raise ValueError("max_workers must be greater than 0")
-        if initializer is not None and not callable(initializer):
-            raise TypeError("initializer must be a callable")
-        if max_tasks_per_child is not None and max_tasks_per_child <= 0:
-            raise ValueError("max_tasks_per_child must be >= 1")
-        if start not in ("fork", "spawn"):
-            raise ValueError(f'start must be "fork" or "spawn", not {start!r}')
-        if when_full not in ("block", "raise"):
-            raise ValueError(f'when_full must be "block" or "raise", not {when_full!r}')
-        if blobs is not None and nodes is None:
-            raise ValueError("blobs are for executors with nodes")
-        self._initializer = (initializer, initargs)
-        self._preload = tuple(preload)
-        self._max_workers = max_workers or _native.cpu_count()
-        self._threads = threads_per_worker or max(1, _native.cpu_count() // self._max_workers)
+        _refuse_at_end()
+        max_workers = _options.workers("max_workers", max_workers)
+        if initializer is not None:
+            from gristmill import _coroutines
+
+            _coroutines.check(_options.function("initializer", initializer), "initializer")
+        if not isinstance(initargs, tuple):
+            initargs = _as_tuple("initargs", initargs)
+        max_tasks = _options.optional_count(
+            "max_tasks_per_child", max_tasks_per_child, 1, _options.LONG_MAX
+        )
+        _options.one_of("start", start, ("fork", "spawn"))
+        _options.one_of("when_full", when_full, ("block", "raise"))
+        self._output = _options.flag("output", output)
+        threads = _options.optional_count(
+            "threads_per_worker", threads_per_worker, 1, _options.SHORT_MAX
+        )
+        spin_us = None
+        if spin_seconds is not None:
+            spin_us = 1e6 * _options.number(
+                "spin_seconds", spin_seconds, 0, _options.SPIN_MAX_S, "number of seconds"
+            )
+        limit = _options.optional_count("task_limit", task_limit)
+        gpus = _options.optional_count("gpus", gpus, 0, _resources.GPUS_MAX)
+        wanted = None if memory is None else _resources.size(memory)
+        kept = None if context_memory is None else _resources.size(context_memory, "context_memory")
+        if blobs is not None:
+            _check_blobs(blobs, nodes is not None)
+        self._steps = _worker_environment.Steps(
+            (initializer, initargs),
+            _options.texts("preload", preload, "module names"),
+            _options.optional_seconds("start_timeout", start_timeout, is_positive=True),
+        )
+        cores = _native.cpu_count()
+        self._max_workers = max_workers or cores
+        self._threads = threads or max(1, cores // self._max_workers)
         self._placement = _placement(nodes)
-        kept = None if context_memory is None else _resources.size(context_memory)
-        #: What every node is asked for.
-        self._wish: dict[str, Any] = {
+        #: The resource request that every node receives.
+        self._lease_request: dict[str, Any] = {
             "workers": max_workers or 0,
-            "tasks_per_worker": max_tasks_per_child or 0,
+            "tasks_per_worker": max_tasks or 0,
             "spawn": start == "spawn",
-            "memory": 0 if memory is None else _resources.size(memory),
+            "memory": wanted or 0,
             "gpus": _ALL_GPUS if gpus is None else gpus,
             "duration_s": None,
             "exact": False,
@@ -136,115 +181,101 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             "blob_disk": blobs and blobs.disk,
             "context_memory": kept,
         }
-        self._spin_us = spin_us if spin_us is not None else _default_spin_us()
+        self._spin_us = spin_us if spin_us is not None else _default_spin_us(cores)
         if nodes is not None:
-            self._threads = threads_per_worker or 0  # a worker's share is its node's business
+            self._threads = threads or 0  # each node determines the share of its workers
             self._spin_us = LEARNED_US if spin_us is None else spin_us
-        self._output = output
-        #: How long a worker looks for tasks before it sleeps; below 0 is learned.
+        #: Microseconds that a worker polls for tasks before it sleeps; negative if learned.
         self._hot_us = max(self._spin_us, 0.0)
-        self._supply = _supply(memory, gpus, nodes is not None)
+        usable = _resources.memory_size()
+        self._supply = {} if nodes is not None else _supply(wanted or usable, gpus)
         self._configure(
             workers=self._max_workers,
-            tasks_per_worker=max_tasks_per_child or 0,
+            tasks_per_worker=max_tasks or 0,
             spawn=start == "spawn",
             spin_us=self._spin_us,
-            task_limit=task_limit or 0,
+            task_limit=limit or 0,
             block_when_full=when_full == "block",
             has_nodes=nodes is not None,
             **self._supply,
             fanout=blobs.fanout if blobs else 2,
             topology=blobs.topology if blobs else "peers",
-            context_memory=_resources.memory_size() // 2 if kept is None else kept,
+            context_memory=usable // 2 if kept is None else kept,
         )
-        self._maps: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._maps: WeakBag[Any] = WeakBag()
         self._number = next(_numbers)
         _living.add(self)
 
-    def _describe_world(self, function: object = None) -> tuple[bytes, dict[str, Any]]:
-        """Called by the engine when it starts, with the function of the first task."""
-        preload = self._preload
-        if self._initializer[0] is not None or _world.goes_by_value(function):
-            # All workers need it at once: loaded before the fork it is in memory only once.
-            preload = (*preload, "gristmill._pickling")
-        world = _world.describe(self._initializer, preload, self._threads, self._hot_us)
-        return world, _world.program(self._output)
+    def _describe_worker_environment(self, function: object = None) -> tuple[bytes, dict[str, Any]]:
+        """Returns the worker environment and the zygote's program. The engine calls this when it starts.
 
-    def _place_nodes(self, world: bytes) -> None:
-        """Called by the engine when it has started, if its workers are to be on nodes."""
-        from gristmill._nodes.opening import open_door
-
-        assert self._placement is not None, "only an executor with nodes is asked to place them"
-        _placed.append(self._placement)
-        open_door(self, self._placement, world)
-
-    def _door_troubles(self) -> list[tuple[str, str]]:
-        """What went wrong last with those that joined, or were dialled, and are not there."""
-        return super()._node_troubles()
-
-    def _node_troubles(self) -> list[tuple[str, str]]:
-        """Why nodes that should be there are not: what went wrong with which last."""
-        of_placement = self._placement.troubles() if self._placement in _placed else []
-        return self._door_troubles() + of_placement
-
-    def map(
-        self,
-        fn: Callable[..., R],
-        /,
-        *iterables: Iterable[Any],
-        timeout: float | None = None,
-        chunksize: int = 1,
-        buffersize: int | None = None,
-        ordered: bool = True,
-        progress: bool = False,
-    ) -> Iterator[R]:
-        """Applies ``fn`` to the items of the iterables, like the built-in ``map``; results come in order.
-
-        Each item is a task of its own, however items are batched inside: ``chunksize`` is accepted and not needed.
-
-        :param timeout: seconds from this call after which waiting for a result raises ``TimeoutError``.
-        :param buffersize: how many items may be submitted ahead of the result that is asked for:
-            16,384 if not given, so that infinite iterables are fine. A map of which no result was
-            asked for runs all of its items even so, at the latest when it is dropped or the
-            executor shut down.
-        :param ordered: ``False`` gives results as they are completed.
-        :param progress: shows a progress bar on standard error.
+        :param function: the function of the first task.
         """
-        return self._map(None, fn, iterables, timeout, chunksize, buffersize, ordered, progress)
+        _refuse_at_end()
+        # All workers need the pickling modules at once. Loaded before the fork, they are in memory only once.
+        needs_pickling = self._steps.initializer[
+            0
+        ] is not None or _worker_environment.goes_by_value(function)
+        environment = _worker_environment.describe(
+            self._steps, needs_pickling, self._threads, self._hot_us
+        )
+        return environment, _worker_environment.program(self._output)
+
+    def _on_start(self, environment: bytes) -> None:
+        """Begins to answer ``gristmill top`` and places nodes. The engine calls this while its processes begin."""
+        _serving.begin(self)
+        if self._placement is not None:
+            self._place_nodes(self._placement, environment)
+
+    def _place_nodes(self, placement: Placement, environment: bytes) -> None:
+        from gristmill._nodes.opening import open_connections
+
+        _placed.append(placement)
+        open_connections(self, placement, environment)
+
+    def _connection_failures(self) -> list[tuple[str, str]]:
+        """Returns the last failures of nodes that joined, or were dialled, and are absent."""
+        return super()._node_failures()
+
+    def _node_failures(self) -> list[tuple[str, str]]:
+        """Returns the last failure of each node that should be present and is absent."""
+        of_placement = self._placement.failures() if self._placement in _placed else []
+        return self._connection_failures() + of_placement
 
     def _map(
+        self, fn: Callable[..., R], iterables: tuple[Iterable[Any], ...], terms: MapTerms
+    ) -> Iterator[R]:
+        return self._map_bound(None, fn, iterables, terms)
+
+    def _map_bound(
         self,
-        options: TaskOptions | None,
+        bound: BoundExecutor | None,
         fn: Callable[..., R],
         iterables: tuple[Iterable[Any], ...],
-        timeout: float | None,
-        chunksize: int,
-        buffersize: int | None,
-        ordered: bool,
-        progress: bool,
+        terms: MapTerms,
     ) -> Iterator[R]:
-        if chunksize < 1:
-            raise ValueError("chunksize must be >= 1.")
-        if buffersize is not None and buffersize < 1:
-            raise ValueError("buffersize must be None or > 0")
-        total = _known_length(iterables)
-        window = buffersize or _MAP_WINDOW
+        ends = _ends(iterables)
         items = iter(iterables[0]) if len(iterables) == 1 else zip(*iterables, strict=False)
         results: Iterator[R] = self._start_map(
-            options, fn, items, len(iterables) != 1, window, timeout, ordered
+            bound,
+            fn,
+            items,
+            len(iterables) != 1,
+            terms.window,
+            terms.is_bounded,
+            terms.timeout,
+            terms.is_ordered,
+            ends,
         )
-        if total is not None:
+        if ends is not False:
             self._maps.add(results)
-        if not progress:
-            return results
-        from gristmill._progress import with_progress
+        return results
 
-        return with_progress(results, total)
+    def submit_many(self, fn: Callable[..., R], /, *iterables: Iterable[Any]) -> list[Future[R]]:
+        """Submits one task per item and returns their futures.
 
-    def submit_many(
-        self, fn: Callable[..., R], /, *iterables: Iterable[Any]
-    ) -> list[_native.Future[R]]:
-        """Submits one task per item; gives their futures."""
+        With several iterables, a task gets one item of each, and the shortest iterable ends the submission.
+        """
         submit = self.submit
         return [submit(fn, *arguments) for arguments in zip(*iterables, strict=False)]
 
@@ -252,7 +283,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         self,
         *,
         timeout: float | None = None,
-        deadline: float | None = None,
+        start_within: float | None = None,
         retries: int = 0,
         loss_retries: int = 0,
         timeout_retries: int = 0,
@@ -263,64 +294,118 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         gpus: float = 0,
         memory: int | str | None = None,
         context: Context | None = None,
-    ) -> TaskOptions:
-        """Gives an object whose ``submit`` and ``map`` use these options.
+    ) -> BoundExecutor:
+        """Returns this executor with options: an object whose ``submit`` and ``map`` use them.
 
-        :param timeout: seconds a task may run; then it is interrupted, and killed after ``grace`` seconds.
-        :param deadline: seconds from ``submit`` after which a task that has not started fails instead of starting.
-        :param retries: how often a task that raised is run again.
-        :param loss_retries: how often a task whose worker died is run again. The default 0 means that nothing which
-            may have started runs twice.
-        :param timeout_retries: how often a task that ran out of time is run again.
-        :param priority: higher runs earlier.
-        :param views: arrays of ``gristmill.array`` and other arrays in shared memory are passed by reference, and
-            arrays of the result arrive as read-only views: nothing is copied. Do not change an array while a task
-            that was given it this way runs.
-        :param cores: workers' places that a task fills, so that it may use as many cores: nothing else runs there.
-        :param gpus: GPUs that a task has for itself, or a share of one, such as 0.5; it sees no others.
-        :param memory: memory that nobody else may ask for meanwhile: bytes, or a text such as ``"4GB"``.
-        :param context: the ``gristmill.Context`` that tasks run in; they have what its workers have, and cannot ask for
-            cores, GPUs or memory of their own.
+        :param timeout: seconds that a task may run. It is then interrupted, and killed after ``grace`` more seconds.
+        :param start_within: seconds from ``submit`` within which a task must start; later it fails instead of starting.
+        :param retries: the number of times that a task that raised is run again.
+        :param loss_retries: the number of times that a task whose worker died is run again. With the default 0, a task
+            that may have started never runs twice.
+        :param timeout_retries: the number of times that a task that ran out of time is run again.
+        :param priority: tasks of a higher priority start earlier.
+        :param grace: seconds between the interrupt of a task that ran out of time and the kill of its worker.
+        :param views: passes arrays of ``gristmill.array`` and other arrays in shared memory by reference, and returns
+            arrays of the result as read-only views: nothing is copied. Do not change an array while a task that
+            received it this way runs.
+        :param cores: the number of CPU slots that a task fills, so that it may use as many cores. No other task runs in
+            them.
+        :param gpus: GPUs that a task has for itself, or a share of one, such as 0.5. The task sees no others.
+        :param memory: memory that no other task may request meanwhile: bytes, or text such as ``"4GB"``.
+        :param context: the ``gristmill.Context`` that tasks run in. They have the resources of its workers and cannot
+            request cores, GPUs or memory of their own.
 
-        A task that asks for more than there is raises ``ResourceError`` when it is submitted; on nodes it waits for one
-        that has so much.
+        Submitting a task that requests more than there is raises ``ResourceError``. On nodes, such a task waits for a
+        node that has enough.
         """
-        budgets = (retries, loss_retries, timeout_retries)
-        needs = _resources.demand(cores, gpus, memory)
-        values = (timeout, deadline, *budgets, priority, grace, views, needs)
-        return TaskOptions(self, *values, context=context)
+        options = _option_values.make(
+            timeout=timeout,
+            start_within=start_within,
+            retries=retries,
+            loss_retries=loss_retries,
+            timeout_retries=timeout_retries,
+            priority=priority,
+            grace=grace,
+            views=views,
+            cores=cores,
+            gpus=gpus,
+            memory=memory,
+            context=context,
+        )
+        return BoundExecutor(self, options)
+
+    def bind(self, options: TaskOptions) -> BoundExecutor:
+        """Returns this executor with options that are made already, as ``options`` returns it with new ones."""
+        return BoundExecutor(self, _option_values.of_caller(options))
+
+    def stats(self) -> Stats:
+        """Returns counts since the start, and of the tasks that are outstanding."""
+        from gristmill._counts import Stats
+
+        return Stats(**self._stats())
+
+    def nodes(self) -> list[Node]:
+        """Returns the nodes that the executor has now; none for an executor without ``nodes``."""
+        from gristmill._counts import Node
+
+        return [Node(**one) for one in self._nodes()]
 
     def explain(self, future: concurrent.futures.Future[Any]) -> str:
-        """Says why the task of ``future`` does not run yet, or where it is, in a few sentences.
+        """Explains in a few sentences why the task of ``future`` does not run yet, or where it is.
 
-        Raises ``TypeError`` for what is no future of this executor.
+        Raises ``TypeError`` if ``future`` is no future of this executor.
         """
-        return self._explain(future, self._node_troubles())
+        return self._explain(future, self._node_failures())
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Takes no more tasks; with ``wait`` returns when all are completed, callbacks too, and no process is left."""
+        """Refuses new tasks. With ``wait``, returns when all tasks and callbacks are completed and no process is left.
+
+        If a signal handler ends the wait by raising, as Ctrl-C does, the wait is not repeated when the interpreter
+        ends: tasks that still run are then killed.
+        """
+        self._check_made()
+        try:
+            self._end(wait, cancel_futures)
+        except BaseException:
+            if wait:
+                _interrupted.append(self)
+            raise
+
+    def _check_made(self) -> None:
+        """Raises ``RuntimeError`` if ``__init__`` was not called, for example by a subclass."""
+        if "_number" not in self.__dict__:
+            raise RuntimeError("Executor.__init__ was not called")
+
+    def _end(self, wait: bool, cancel_futures: bool) -> None:
+        # A placement has no client before it is started.
+        view = getattr(self._placement, "client", None)
+        if view is not None and not self._is_shut_down:
+            view.begin_end()
         _living.discard(self)
         self._is_shut_down = True
-        for results in () if cancel_futures else list(self._maps):
+        for results in () if cancel_futures else self._maps:
             results._submit_rest()
         self._shut_down(wait, cancel_futures)
-        if wait and self._registry is not None:
+        if not wait:
+            return
+        _serving.leave(self)
+        if self._registry is not None:
             self._registry.join()
-        if wait and self._placement in _placed:
+        if self._placement in _placed:
             with contextlib.suppress(ValueError):  # another thread may shut it down as well
                 _placed.remove(self._placement)
             self._placement.end()
 
     def __del__(self) -> None:
-        """Finishes what it was given, as the standard library's does, if nobody has it any more: that takes nodes."""
-        # There is no list any more once the interpreter has taken modules apart.
+        """Finishes the tasks of a dropped executor that has nodes, as the standard library's executor does."""
+        # The list no longer exists once the interpreter has taken modules apart.
         if _placed and self._placement in _placed:
             _forsaken.append(self)
-            # Not a thread of ``threading``: whoever makes one waits for it, and finalizers run anywhere.
+            # Not a thread of ``threading``: the creator of one waits for it, and finalizers run in any thread.
             start_new_thread(_finish_forsaken, (self,))
 
     def _renew_references(self) -> None:
-        """Lets those find it again who must not keep it alive: the collector may have told them that it is gone."""
+        """Renews the weak references to this executor, which the garbage collector may have cleared."""
         view = getattr(self._placement, "client", None)
         if view is not None:
             view.renew(self)
@@ -331,38 +416,31 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         )
 
 
-class TaskOptions(_native.Options):
-    """An executor with options for its tasks; made by ``Executor.options``."""
+class BoundExecutor(_native.BoundEngine, Mapper):
+    """An executor with options for its tasks; made by ``Executor.options`` and ``Executor.bind``.
 
-    def __init__(self, executor: Executor, *values: Any, context: Context | None = None) -> None:
-        if context is not None:
-            from gristmill._context.declare import check_named
+    ``submit`` and ``map`` work like the executor's, and give each task the options in ``options``, a ``TaskOptions``.
 
-            check_named(context, values[-1])
-        self._executor = executor
-        self._values = values
-        self._context = context
-        self._set(executor, values, context)
+    ```pycon
+    >>> from gristmill import Executor
+    >>> with Executor(2) as executor:
+    ...     patient = executor.options(timeout=60, retries=2)
+    ...     patient.submit(pow, 2, 10).result()
+    ...     patient.options.retries
+    1024
+    2
+    ```
+    """
 
-    def _for_tasks(self) -> tuple[tuple[Any, ...], Context | None]:
-        """What goes to a task that submits tasks with these options."""
-        return self._values, self._context
+    @property
+    def options(self) -> TaskOptions:
+        """The options."""
+        return _option_values.task_options(self._values)
 
-    def map(
-        self,
-        fn: Callable[..., R],
-        /,
-        *iterables: Iterable[Any],
-        timeout: float | None = None,
-        chunksize: int = 1,
-        buffersize: int | None = None,
-        ordered: bool = True,
-        progress: bool = False,
+    def _map(
+        self, fn: Callable[..., R], iterables: tuple[Iterable[Any], ...], terms: MapTerms
     ) -> Iterator[R]:
-        """As ``Executor.map``, with these options for each item's task."""
-        return self._executor._map(
-            self, fn, iterables, timeout, chunksize, buffersize, ordered, progress
-        )
+        return self.executor._map_bound(self, fn, iterables, terms)
 
 
 def _placement(nodes: Placement | Sequence[str] | None) -> Placement | None:
@@ -372,76 +450,153 @@ def _placement(nodes: Placement | Sequence[str] | None) -> Placement | None:
 
     if isinstance(nodes, on.Placement):
         return nodes
-    if isinstance(nodes, str):
-        raise TypeError("nodes is a placement of gristmill.on, or a list of addresses")
-    return on.hosts(*nodes)
+    try:
+        addresses = _options.texts("nodes", nodes, "addresses")
+    except TypeError:
+        raise TypeError(
+            f"nodes must be a placement of gristmill.on, or a list of addresses, not {_options.shown(nodes)}"
+        ) from None
+    if not addresses:
+        given = _options.shown(nodes)
+        raise ValueError(f"nodes must be a placement of gristmill.on, or addresses, not {given}")
+    try:
+        return on.hosts(*addresses)
+    except ValueError as error:
+        raise ValueError(f"nodes: {error}") from None
 
 
 def array(
     shape: int | tuple[int, ...], dtype: Any = float, *, executor: Executor | None = None
 ) -> Any:
-    """Makes an uninitialised numpy array in the shared memory of an executor, writable here.
+    """Makes an uninitialised numpy array in the shared memory of an executor, writable in this process.
 
-    With ``options(views=True)`` tasks get it without a copy; otherwise it is an array like any other.
+    With ``options(views=True)``, tasks receive the array without a copy. Otherwise it behaves like any other array.
 
-    :param executor: whose memory it is in; the living executor that was made last if not given.
+    :param shape: the lengths of the dimensions, or one length.
+    :param dtype: the type of the elements, as numpy takes it.
+    :param executor: the executor whose memory holds the array; by default the newest living executor.
+
+    Raises ``ValueError`` if there is no executor, and ``TypeError`` for elements that are Python objects.
+
+    ```pycon
+    >>> import gristmill
+    >>> with gristmill.Executor(2) as executor:
+    ...     numbers = gristmill.array(1_000_000)
+    ...     numbers[:] = 0.5
+    ...     float(executor.options(views=True).submit(sum, numbers).result())
+    500000.0
+    ```
     """
-    math, numpy = importlib.import_module("math"), importlib.import_module("numpy")
+    from importlib import import_module
+
+    numpy = import_module("numpy")
     executor = executor or newest()
     if executor is None:
-        raise ValueError("there is no executor: make one first, whose memory the array is to be in")
+        raise ValueError("no executor exists: make one first, because the array is in its memory")
     kind = numpy.dtype(dtype)
     if kind.hasobject:
         raise TypeError(f"an array of {kind} holds references and cannot be in shared memory")
-    extents = (shape,) if isinstance(shape, int) else tuple(shape)
-    size = math.prod(extents) * kind.itemsize
+    extents = _extents(shape)
+    size = kind.itemsize
+    for extent in extents:
+        size *= extent
+    if size > _options.SIZE_MAX:
+        raise ValueError(f"shape {_options.shown(shape)} needs more bytes than memory can have")
     return numpy.ndarray(extents, kind, executor._allocate(size))
 
 
+def _extents(shape: Any) -> tuple[int, ...]:
+    """Returns the extents of an array. Raises ``TypeError`` and ``ValueError`` that name ``shape``."""
+    if isinstance(shape, (str, bytes, dict)):
+        raise TypeError(
+            f"shape must be a number or a tuple of numbers, not {_options.shown(shape)}"
+        )
+    try:
+        extents = tuple(shape)
+    except TypeError:
+        extents = (shape,)
+    return tuple(_options.count("shape", extent, 0) for extent in extents)
+
+
 def newest() -> Executor | None:
-    """The living executor that was made last."""
+    """Returns the living executor that was made last."""
     return max(_living, key=lambda one: one._number, default=None)
 
 
-def wait_any(
-    futures: Iterable[_native.Future[R]], timeout: float | None = None
-) -> _native.Future[R]:
-    """Gives one completed future of ``futures``, waiting for the first; far cheaper than ``concurrent.futures.wait``.
+def wait_any(futures: Iterable[Future[R]], timeout: float | None = None) -> Future[R]:
+    """Waits for the first completed future of ``futures`` and returns it; far cheaper than ``concurrent.futures.wait``.
 
-    Raises ``TimeoutError`` after ``timeout`` seconds, ``ValueError`` when there are none.
+    Raises ``TimeoutError`` after ``timeout`` seconds, and ``ValueError`` if ``futures`` is empty.
+
+    ```pycon
+    >>> from gristmill import Executor, wait_any
+    >>> with Executor(2) as executor:
+    ...     futures = executor.submit_many(pow, [2, 2, 2], [8, 8, 8])
+    ...     wait_any(futures).result()
+    256
+    ```
     """
     return _native.wait_any(futures, timeout)
 
 
 def build_info() -> dict[str, str]:
-    """How the native part was built: its profile (``release`` or ``debug``) and version."""
+    """Returns facts about the native part, by name.
+
+    ``profile`` is ``release`` or ``debug``, ``version`` is the version of Gristmill, and ``wire_version`` is the
+    version of the protocol between a program and its nodes.
+    """
     return _native.build_info()
 
 
-def _supply(memory: int | str | None, gpus: int | None, has_nodes: bool) -> dict[str, int]:
-    """What tasks may ask for here; nodes say it themselves."""
-    if gpus is not None and not 0 <= gpus <= _resources.GPUS_MAX:
-        raise ValueError(f"gpus must be between 0 and {_resources.GPUS_MAX}, not {gpus!r}")
-    wanted = None if memory is None else _resources.size(memory)
-    if has_nodes:
-        return {}
+def _supply(memory: int, gpus: int | None) -> dict[str, int]:
+    """Returns the resources that tasks may request on this machine. Nodes report their own."""
     count = _resources.gpu_count() if gpus is None else gpus
-    return {"memory": wanted or _resources.memory_size(), "gpus": count}
+    return {"memory": memory, "gpus": count}
 
 
-def _default_spin_us() -> float:
-    """Polling needs a core for the poller and one for the other side."""
-    return 50.0 if _native.cpu_count() > 1 else 0.0
+def _as_tuple(name: str, value: Iterable[Any]) -> tuple[Any, ...]:
+    if isinstance(value, (str, bytes)) or not hasattr(type(value), "__iter__"):
+        raise TypeError(f"{name} must be a tuple of arguments, not {_options.shown(value)}")
+    return tuple(value)
 
 
-def _known_length(iterables: tuple[Iterable[Any], ...]) -> int | None:
-    lengths = []
-    for iterable in iterables:
-        try:
-            lengths.append(len(iterable))  # type: ignore[arg-type]
-        except TypeError:
-            return None
-    return min(lengths, default=0)
+def _check_blobs(blobs: Blobs, has_nodes: bool) -> None:
+    from gristmill._nodes.blobs import Blobs
+
+    if not isinstance(blobs, Blobs):
+        raise TypeError(f"blobs must be a gristmill.on.Blobs, not {_options.shown(blobs)}")
+    if not has_nodes:
+        raise ValueError("blobs needs an executor with nodes")
+
+
+def _default_spin_us(cores: int) -> float:
+    """Returns the default polling time: polling needs one core for the poller and one for the other side."""
+    return 50.0 if cores > 1 else 0.0
+
+
+def _ends(iterables: tuple[Iterable[Any], ...]) -> bool | None:
+    """Returns whether a map over these ends; ``None`` if only reading them tells. Does not ask for a length."""
+    ends = [_ends_by_type(iterable) for iterable in iterables]
+    if not ends or True in ends:
+        return True
+    return None if None in ends else False
+
+
+def _ends_by_type(iterable: Iterable[Any]) -> bool | None:
+    kind = type(iterable)
+    if kind is range:
+        # No program comes to the end of more items than memory can address.
+        return len(iterable[: sys.maxsize]) < sys.maxsize  # type: ignore[index]
+    if kind in _FINITE or kind is getattr(sys.modules.get("numpy"), "ndarray", None):
+        return True
+    if kind in _ENDLESS:
+        return kind is itertools.repeat and operator.length_hint(iterable, -1) >= 0
+    return None
+
+
+def _refuse_at_end() -> None:
+    if sys.is_finalizing():
+        raise RuntimeError("the interpreter is ending: an executor can no longer start workers")
 
 
 def _finish_forsaken(executor: Executor) -> None:
@@ -454,11 +609,19 @@ def _finish_forsaken(executor: Executor) -> None:
 
 @atexit.register
 def _finish() -> None:
-    for executor in [*_living, *_forsaken]:
-        executor.shutdown(wait=True)
-    _native.finish_all()
-    while _placed:
-        _placed.pop().end()
+    try:
+        for executor in _interrupted:
+            executor._abort(_INTERRUPTED)
+        for executor in [*_living, *_forsaken]:
+            executor.shutdown(wait=True)
+        _native.finish_all()
+    except BaseException:  # Ctrl-C: the user waits no longer
+        _native.abort_all(_INTERRUPTED)
+        raise
+    finally:
+        while _placed:
+            _placed.pop().end()
+        _serving.end()
     completion = sys.modules.get("gristmill._completion")
     if completion is not None:
         completion.join_all()
@@ -468,3 +631,4 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_living.clear)
     os.register_at_fork(after_in_child=_placed.clear)
     os.register_at_fork(after_in_child=_forsaken.clear)
+    os.register_at_fork(after_in_child=_interrupted.clear)

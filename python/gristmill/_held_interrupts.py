@@ -1,8 +1,9 @@
-"""Interrupts of a task that come at a bad moment."""
+"""Deferral of a task's interrupts that come at a bad moment."""
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from types import FrameType
 
@@ -10,10 +11,11 @@ from gristmill._native import INTERRUPT_SIGNAL
 
 
 class HeldInterrupts:
-    """Interrupts of the running task, held up until ``release``.
+    """Interrupts of the running task, deferred until ``release``.
 
-    One that was raised amid the start of a process would leave that running, with nobody who knows its number. Only
-    the main thread is ever interrupted. The signal is not blocked instead, as the process would inherit that.
+    An interrupt during the start of a process would leave the process running, and no code would know its process id.
+    Only the main thread is ever interrupted. The signal is not blocked instead, because the new process would inherit
+    the block.
     """
 
     def __init__(self) -> None:
@@ -29,9 +31,9 @@ class HeldInterrupts:
         self._has_come = True
 
     def release(self) -> None:
-        """Lets interrupts come again; raises what one that was held up raises."""
+        """Allows interrupts again. Raises the exception of an interrupt that was deferred."""
         handler, self._handler = self._handler, None
         if handler is not None:
             signal.signal(INTERRUPT_SIGNAL, handler)
             if self._has_come:
-                handler(INTERRUPT_SIGNAL, None)
+                handler(INTERRUPT_SIGNAL, sys._getframe())

@@ -1,11 +1,16 @@
-"""What interrupts a task: in a module of its own, because every worker needs it and none of the other errors."""
+"""The exception that interrupts a task.
+
+It has its own module so that a worker need not load the other errors.
+"""
 
 from __future__ import annotations
 
 
 class TaskInterrupted(BaseException):
-    """Raised inside a running task that is cancelled or has run out of time.
+    """Interrupt inside a running task that is cancelled or has run out of time.
 
-    Not an ``Exception``, so that ``except Exception`` does not swallow it. A task that catches it is killed after the
+    It is no ``Exception``, so ``except Exception`` does not swallow it. A task that catches it is killed after the
     grace time.
     """
+
+    code: str = "task_interrupted"

@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 
+from gristmill import _options, _resources
 from gristmill._executor import LEARNED_US, Executor
 
 TYPE_CHECKING = False
@@ -17,74 +18,90 @@ if TYPE_CHECKING:
 
     from gristmill._nodes.placement import Placement
 
-#: Between two looks at whether a lease was granted, seconds: the first, and the longest.
+#: The first and the longest pause between two checks for a grant, seconds.
 _LOOK_S, _LOOK_MAX_S = 0.02, 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class LeaseUse:
-    """What a lease has been used for so far."""
+    """Use of a lease so far."""
 
-    #: Memory that was held, times how long, gigabyte-seconds.
+    #: Memory that was held, times the time it was held, gigabyte-seconds.
     allocation_gb_s: float
-    #: Workers that were held, times how long, seconds.
+    #: Workers that were held, times the time they were held, seconds.
     workers_s: float
-    #: How long tasks ran, together, seconds.
+    #: Run time of all tasks together, seconds.
     busy_s: float
-    #: Tasks whose worker looked for tasks or ran one, slept, or had to be started first.
+    #: Runs of tasks on a worker that polled for tasks or ran one.
     hot: int
+    #: Runs of tasks on a worker that slept.
     warm: int
+    #: Runs of tasks on a worker that had not started yet.
     cold: int
 
 
 class Lease(Executor):
-    """The right to use workers, memory and GPUs for a time; an ``Executor`` whose workers are held meanwhile.
+    """The right to use workers, memory and GPUs for a time: an ``Executor`` whose workers are held meanwhile.
 
-    :param nodes: a placement of ``gristmill.on``, or addresses of agents that listen; this machine if not given.
-    :param workers: of each node; all that it offers if not given. These three are what is needed: a node that has less
-        gives nothing, what others have is waited for, and if all nodes have less tasks fail with ``StartError``.
-    :param memory: what tasks may ask for together, bytes or a text such as ``"64GB"``, of each node; all if not given.
-        Nobody else is given it meanwhile. It is no limit for what tasks use.
-    :param gpus: GPUs that tasks may ask for, of each node; all that are found if not given.
-    :param seconds: for how long; until it is released if not given. On nodes its time begins when the first of them
-        grants it. When it is over what runs is killed, and every task that has not ended fails with ``LeaseExpired``.
-        No task is started on a node that is not expected to end before, and none in the last eighth of that time, or
-        the node's ``--drain`` if that is less.
-    :param hot: seconds for which a worker without a task looks for the next one, and keeps a core busy, before it
-        sleeps; learned from how often tasks come if not given, up to 5 milliseconds.
-    :param options: as of ``Executor``: ``initializer``, ``initargs``, ``start``, ``preload``, ``output``,
-        ``threads_per_worker``, ``max_tasks_per_child``, ``task_limit``, ``when_full``.
+    :param nodes: a placement of ``gristmill.on``, or addresses of agents that listen; by default this machine.
+    :param max_workers: workers of each node; by default all that it offers. ``max_workers``, ``memory`` and ``gpus``
+        are all required: a node that has less grants nothing. If other programs hold a part, the lease waits. If all
+        nodes have less, tasks fail with ``StartError``. A lease of this machine raises ``ResourceError`` at once if
+        this program may use less.
+    :param memory: memory of each node that all tasks together may request: bytes, or text such as ``"64GB"``; by
+        default all. No other lease is granted it meanwhile. It does not limit what tasks use.
+    :param gpus: GPUs of each node that tasks may request; by default all that are found.
+    :param seconds: the duration; by default until the lease is released. On nodes the time begins when the first node
+        grants the lease. When the lease is over, running tasks are killed, and every task that has not ended fails
+        with ``LeaseExpiredError``. No task starts on a node if it is not expected to end before, and none in the last
+        eighth of the time, or in the node's ``--drain`` time if that is less.
+    :param spin_seconds: seconds that a worker without a task polls for the next one, which keeps a core busy, before it
+        sleeps; by default learned from how often tasks come, up to 5 milliseconds.
+    :param options: as of ``Executor``: ``initializer``, ``initargs``, ``start``, ``preload``, ``start_timeout``,
+        ``output``, ``threads_per_worker``, ``max_tasks_per_child``, ``task_limit``, ``when_full``.
 
-    It is taken when it is made, and its workers are started; ``wait`` returns when there is one.
+    Making the object takes the lease and starts its workers. ``wait`` returns when there is a worker.
+
+    ```pycon
+    >>> from gristmill import Lease
+    >>> with Lease(max_workers=1, memory="100MB", seconds=60) as lease:
+    ...     lease.wait()
+    ...     lease.submit(pow, 2, 10).result()
+    1024
+    ```
     """
 
     def __init__(
         self,
         nodes: Placement | Sequence[str] | None = None,
         *,
-        workers: int | None = None,
+        max_workers: int | None = None,
         memory: int | str | None = None,
         gpus: int | None = None,
         seconds: float | None = None,
-        hot: float | None = None,
+        spin_seconds: float | None = None,
         **options: Any,
     ) -> None:
-        if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
-            raise ValueError(f"seconds must be a positive number, not {seconds!r}")
-        if hot is not None and not (math.isfinite(hot) and hot >= 0):
-            raise ValueError(f"hot must be a number of seconds, not {hot!r}")
-        spin_us = None if hot is None else hot * 1e6
-        super().__init__(workers, nodes=nodes, memory=memory, gpus=gpus, spin_us=spin_us, **options)
-        if hot is None:
+        seconds = _options.optional_seconds("seconds", seconds, is_positive=True)
+        max_workers = _options.workers("max_workers", max_workers)
+        gpus = _options.optional_count("gpus", gpus, 0, _resources.GPUS_MAX)
+        if nodes is None:
+            _resources.check_machine_has(max_workers, memory, gpus)
+        super().__init__(
+            max_workers, nodes=nodes, memory=memory, gpus=gpus, spin_seconds=spin_seconds, **options
+        )
+        if spin_seconds is None:
             self._hot_us = LEARNED_US
         self._seconds = seconds
-        self._wish["exact"] = True
+        self._lease_request["exact"] = True
         self._timer: threading.Timer | None = None
-        #: Taken by whoever lets the time begin, or changes its end.
+        #: Held while the time begins or while its end changes.
         self._clock = threading.RLock()
         self._taken_at = math.inf
         self._ends_at = math.inf
-        # Memory is what an engine starts for if there is no task.
+        #: Time at which the resources were given back; infinite before.
+        self._released_at = math.inf
+        # An engine without a task starts when memory is allocated.
         self._allocate(1)
         if self._placement is None:
             self._begin()
@@ -94,7 +111,8 @@ class Lease(Executor):
 
     @property
     def ends_in(self) -> float | None:
-        """Seconds that are left, all of them until a node has granted it; ``None``: until it is released."""
+        """Seconds that are left; all of them until a node grants the lease; ``None`` for a lease without an end."""
+        self._check_made()
         if self._seconds is None:
             return None
         if not self._is_granted():
@@ -102,10 +120,11 @@ class Lease(Executor):
         return max(0.0, self._ends_at - time.monotonic())
 
     def wait(self, timeout: float | None = None) -> None:
-        """Returns when there is a worker. Raises ``TimeoutError`` after ``timeout`` seconds and says why there is none.
+        """Waits until there is a worker. Raises ``TimeoutError`` with the reason after ``timeout`` seconds.
 
-        What others have at the moment is waited for. ``StartError`` is raised where no node has as much.
+        Waits for resources that other programs hold. Raises ``StartError`` if no node has enough.
         """
+        timeout = _options.patience(timeout)
         future = self.submit(int)
         try:
             future.result(timeout)
@@ -116,43 +135,46 @@ class Lease(Executor):
         self._is_granted()
 
     def extend(self, seconds: float) -> None:
-        """Lets it last longer by so many seconds; a node whose own time is over before leaves it then.
+        """Extends the lease by so many seconds. A node whose own time is over earlier leaves the lease then.
 
-        Raises ``ValueError`` for a lease without an end, and ``LeaseExpired`` for one that is over.
+        Raises ``ValueError`` for a lease without an end, and ``LeaseExpiredError`` for one that is over.
         """
+        self._check_made()
         if self._seconds is None:
-            raise ValueError("this lease has no end that could come later")
-        if not (math.isfinite(seconds) and seconds > 0):
-            raise ValueError(f"seconds must be a positive number, not {seconds!r}")
+            raise ValueError("this lease has no end that could be extended")
+        seconds = _options.seconds("seconds", seconds, is_positive=True)
         if self.ends_in == 0:
-            from gristmill._errors import LeaseExpired
+            from gristmill._errors import LeaseExpiredError
 
-            raise LeaseExpired(self._end_text())
+            raise LeaseExpiredError(self._end_text())
         with self._clock:
+            # No call between these lines: in a call, a signal handler could extend the lease, too.
             self._seconds += seconds
+            self._ends_at += seconds
             if self._taken_at != math.inf:
-                self._end_at(self._ends_at + seconds)
+                self._tell_end()
 
     def release(self) -> None:
-        """Gives everything back, when what was submitted is completed."""
+        """Gives all resources back when the submitted tasks are completed."""
         self.shutdown()
 
     def use(self) -> LeaseUse:
-        """What it has been used for so far."""
+        """Returns the use of the lease so far."""
+        self._check_made()
         counts = self.stats()
         if self._placement is None:
-            held = min(time.monotonic(), self._ends_at) - self._taken_at
+            held = min(time.monotonic(), self._ends_at, self._released_at) - self._taken_at
             workers_s, gb_s = held * self._max_workers, held * self._supply["memory"] / 1e9
         else:
             workers_s, gb_s = self._allocation()
-        temperatures = {name: counts[name] for name in ("hot", "warm", "cold")}
-        return LeaseUse(gb_s, workers_s, counts["busy_ns"] / 1e9, **temperatures)
+        return LeaseUse(gb_s, workers_s, counts.busy_ns / 1e9, counts.hot, counts.warm, counts.cold)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """As ``Executor.shutdown``: gives everything back."""
+        """Gives all resources back, as ``Executor.shutdown`` does."""
         super().shutdown(wait, cancel_futures=cancel_futures)
-        if self._timer is not None and wait:
-            self._timer.cancel()
+        if wait:
+            self._released_at = min(self._released_at, time.monotonic())
+            self._stop_timer()
 
     def _watch_grant(self) -> None:
         watch = threading.Thread(target=_await_grant, args=[weakref.ref(self)], daemon=True)
@@ -170,33 +192,42 @@ class Lease(Executor):
                 self._set_timer()
 
     def _is_granted(self) -> bool:
-        """Whether there was ever a worker; lets the time begin with the first node that has granted some."""
+        """Returns whether there was ever a worker. Begins the lease's time when the first node has granted workers."""
         with self._clock:
-            if self._taken_at == math.inf and any(one["granted_workers"] for one in self._nodes()):
+            if self._taken_at == math.inf and any(one.granted_workers for one in self.nodes()):
                 self._begin()
             return self._taken_at != math.inf
 
     def _begin(self) -> None:
         self._taken_at = time.monotonic()
         if self._seconds is not None:
-            self._end_at(self._taken_at + self._seconds)
+            self._ends_at = self._taken_at + self._seconds
+            self._tell_end()
 
-    def _end_at(self, ends_at: float) -> None:
-        """Lets it be over then, here and at the nodes that there are and those to come."""
-        self._ends_at = ends_at
+    def _tell_end(self) -> None:
+        """Sets the end of the lease here, at the nodes that there are, and at those to come."""
         self._set_timer()
-        self._extend(ends_at - time.monotonic())
+        now = time.monotonic()
+        self._extend(self._ends_at - now)
+
+    def _stop_timer(self) -> None:
+        # Taken out first: a signal handler that stopped the timer in between would wait for the timer's lock for ever.
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
 
     def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._stop_timer()
         if self.ends_in is not None:
-            self._timer = threading.Timer(self.ends_in, _end, [weakref.ref(self)])
-            self._timer.daemon = True
-            self._timer.start()
+            # Threads cannot wait for longer than three centuries.
+            seconds = min(self.ends_in, threading.TIMEOUT_MAX)
+            timer = threading.Timer(seconds, _end, [weakref.ref(self)])
+            timer.daemon = True
+            timer.start()
+            self._timer = timer
 
     def _end_text(self) -> str:
-        return f"the lease is over, which was for {self._seconds:g} s: extend it before, or take a longer one"
+        return f"the lease of {self._seconds:g} s has expired: extend it earlier, or request a longer one"
 
 
 def _end(reference: weakref.ref[Lease]) -> None:
@@ -206,10 +237,10 @@ def _end(reference: weakref.ref[Lease]) -> None:
 
 
 def _await_grant(reference: weakref.ref[Lease]) -> None:
-    """Looks for the grant until it is there, or nobody needs it any more; keeps no lease alive."""
+    """Polls for the grant until it is there or no longer needed. Keeps no lease alive."""
     pause_s = _LOOK_S
     while (lease := reference()) is not None and not lease._is_granted():
-        if lease._is_shut_down and not lease.stats().get("outstanding", 0):
+        if lease._is_shut_down and not lease.stats().outstanding:
             return
         del lease
         time.sleep(pause_s)

@@ -1,4 +1,4 @@
-"""What this machine is, as far as measurements depend on it, read from /proc and /sys."""
+"""Facts about this machine that measurements depend on, read from /proc, /sys and the engine."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gristmill import _native
+
 
 def facts() -> dict[str, Any]:
-    """Machine, system and interpreter: what a reader needs to judge a measurement, and to repeat it."""
+    """Returns facts about machine, system and interpreter that a reader needs to judge and repeat a measurement."""
+    cpus_allowed, cpu_quota = _native.cpu_limits()
     return {
         "cpu": cpu_name(),
         "cores_online": os.cpu_count(),
-        "cores_allowed": len(os.sched_getaffinity(0)),
-        "cpu_quota": text("/sys/fs/cgroup/cpu.max"),
+        "cores_allowed": cpus_allowed,
+        "cpu_quota": cpu_quota,
         "virtual": "hypervisor" in fields("/proc/cpuinfo").get("flags", "").split(),
         "governor": text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "clock_source": text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         "huge_pages": text("/sys/kernel/mm/transparent_hugepage/enabled"),
-        "memory": fields("/proc/meminfo").get("MemTotal"),
+        "memory": _native.memory_sizes()[1],
         "kernel": platform.release(),
         "libc": " ".join(platform.libc_ver()),
         "python": sys.version,
@@ -28,13 +31,13 @@ def facts() -> dict[str, Any]:
 
 
 def cpu_name() -> str:
-    """The processor's name as the kernel gives it."""
+    """Returns the processor's name as the kernel gives it."""
     cpu = fields("/proc/cpuinfo")
     return cpu.get("model name") or cpu.get("CPU part") or platform.machine()
 
 
 def fields(path: str) -> dict[str, str]:
-    """The first ``name: value`` of each name in a file; none where it cannot be read."""
+    """Returns the first ``name: value`` of each name in a file; nothing if the file cannot be read."""
     found: dict[str, str] = {}
     for line in text(path).splitlines():
         name, _, value = line.partition(":")
@@ -43,7 +46,7 @@ def fields(path: str) -> dict[str, str]:
 
 
 def text(path: str) -> str:
-    """What a file has; nothing where it cannot be read."""
+    """Returns the text of a file; an empty text if the file cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

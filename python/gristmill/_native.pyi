@@ -1,15 +1,18 @@
-# What the native part offers; checked against the compiled module by mypy's stubtest.
+# The interface of the native part. The stubtest of mypy checks it against the compiled module.
 
 import concurrent.futures
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any, Final, Generic, Literal, TypeVar, final, type_check_only
+from pathlib import Path
+from typing import Any, Final, Generic, Literal, NoReturn, Self, TypeVar, final, type_check_only
 
 from typing_extensions import disjoint_base
 
-from gristmill._completion import Condition, Event, Registry, Waiters
-from gristmill._executor import TaskOptions
+from gristmill._completion import Event, Registry, Waiters
+from gristmill._condition import Condition
+from gristmill._executor import BoundExecutor, Executor
 from gristmill._images.contents import Contents
+from gristmill._timings import Timings
 
 __all__ = [
     "BLOCK_MIN",
@@ -17,30 +20,34 @@ __all__ = [
     "SETUP_ALARM",
     "SETUP_EXIT_CODE",
     "THREADED_EXIT_CODE",
-    "AppLane",
+    "AppFastPath",
     "ArenaMemory",
+    "BoundEngine",
     "BroughtFile",
     "ContextUse",
     "Engine",
     "Fleet",
-    "ForeignFuture",
+    "ForeignFutureError",
     "Future",
     "Journal",
     "JournalEntries",
     "Ledger",
     "MapResults",
     "NestedContext",
-    "Options",
+    "NestedTerms",
     "SetupTimer",
     "Ticket",
     "Zygote",
+    "abort_all",
     "become_a_worker",
     "build_info",
     "call_payload",
     "cpu_count",
+    "cpu_limits",
     "decode_payload",
     "encode_payload",
     "finish_all",
+    "generation",
     "hide_from_collector",
     "image_copy",
     "image_digest",
@@ -49,10 +56,16 @@ __all__ = [
     "image_unpack",
     "image_write_tar",
     "is_interrupted",
+    "is_loading",
+    "loading_begin",
+    "loading_end",
+    "loading_goes_on",
+    "loading_interrupted",
     "make_app_future_type",
+    "memory_sizes",
+    "modules_changed",
     "nested_cancel",
     "nested_check",
-    "nested_check_options",
     "nested_define_context",
     "nested_exception",
     "nested_result",
@@ -60,12 +73,17 @@ __all__ = [
     "nested_submit",
     "nested_wait",
     "nested_watch",
+    "notices_clone",
     "outlast_end",
+    "panic_on_purpose",
     "replay_costs",
     "replay_graph",
+    "return_lent",
     "run_agent",
     "serve",
     "show_to_collector",
+    "spill_place",
+    "tell_left",
     "wait_any",
 ]
 
@@ -98,7 +116,7 @@ def run_agent(
     memory: int,
     gpus: int,
     cores: int,
-    domains: Sequence[int],
+    numa_nodes: Sequence[int],
     pins: Sequence[int],
     labels: str,
     patience_s: float | None,
@@ -110,15 +128,55 @@ def run_agent(
 
 @final
 class Future(concurrent.futures.Future[_R]):
-    def result(self, timeout: float | None = None) -> _R: ...
-    def exception(self, timeout: float | None = None) -> BaseException | None: ...
-    def done(self) -> bool: ...
-    def running(self) -> bool: ...
-    def cancelled(self) -> bool: ...
-    def cancel(self, running: bool = False, grace: float = 1.0) -> bool: ...
-    def add_done_callback(self, fn: Callable[[Future[_R]], object]) -> None: ...
+    """The outcome of one task, now or later.
+
+    A ``concurrent.futures.Future`` that only an executor makes. A coroutine can await it. As an argument of another
+    task, also inside lists, tuples and dicts, it makes that task wait and stands for the value.
+
+    ```pycon
+    >>> from gristmill import Executor
+    >>> with Executor(2) as executor:
+    ...     power = executor.submit(pow, 2, 10)
+    ...     executor.submit(sum, [power, 1]).result()
+    1025
+    ```
+    """
+
+    def result(self, timeout: float | None = None) -> _R:
+        """Returns the value of the task, or raises the exception of the task, ``CancelledError``, or ``TimeoutError``
+        after ``timeout`` seconds.
+        """
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Returns the exception of the task, or ``None``; raises ``CancelledError``, or ``TimeoutError`` after
+        ``timeout`` seconds.
+        """
+
+    def done(self) -> bool:
+        """Returns whether the task has its final state."""
+
+    def running(self) -> bool:
+        """Returns whether a worker has the task: it may have started."""
+
+    def cancelled(self) -> bool:
+        """Returns whether the task was cancelled."""
+
+    def cancel(self, running: bool = False, grace: float = 1.0) -> bool:
+        """Cancels a task that has not started: True at once. With ``running``, a started one is interrupted
+        (``TaskInterrupted`` is raised in it) and after ``grace`` seconds its worker is killed.
+
+        Returns whether the task is cancelled, or about to be.
+        """
+
+    def add_done_callback(self, fn: Callable[[Future[_R]], object]) -> None:
+        """Calls ``fn(future)`` when the task is final, from the dispatcher thread; at once if it is."""
+
     def _gather(self, sink: Callable[[list[int]], list[int]]) -> None: ...
-    def tags(self) -> dict[str, Any]: ...
+    def timings(self) -> Timings:
+        """Returns the times at which the task passed each stage, in nanoseconds after its submission: a
+        ``gristmill.Timings``.
+        """
+
     def set_running_or_notify_cancel(self) -> bool: ...
     def set_result(self, result: _R) -> None: ...
     def set_exception(self, exception: BaseException | None) -> None: ...
@@ -133,7 +191,8 @@ class Future(concurrent.futures.Future[_R]):
     _exception: BaseException | None
     _waiters: Waiters  # type: ignore[assignment]
 
-# What `make_app_future_type` makes, less what its mixin gives it. Only there can something derive from a `Future`.
+# The type that `make_app_future_type` makes, without the members of its mixin. Only there can a class derive from
+# `Future`.
 @type_check_only
 class AppFuture(Future[_R]):  # type: ignore[misc]
     @property
@@ -142,16 +201,25 @@ class AppFuture(Future[_R]):  # type: ignore[misc]
     def _app(self) -> Any: ...
     @property
     def _arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]] | None: ...
+    @property
+    def _is_fetched(self) -> bool: ...
     def _forget_arguments(self) -> None: ...
 
 @disjoint_base
 class Engine:
     _registry: Registry | None
     def __new__(cls, *_arguments: Any, **_named: Any) -> Engine: ...
-    def submit(self, fn: Callable[..., _R], /, *args: Any, **kwargs: Any) -> Future[_R]: ...
-    def stats(self) -> dict[str, int]: ...
+    def submit(self, fn: Callable[..., _R], /, *args: Any, **kwargs: Any) -> Future[_R]:
+        """Runs ``fn(*args, **kwargs)`` in a worker; returns its future.
+
+        Futures among the arguments, also inside lists, tuples and dicts, are replaced by their values: the task starts
+        when they are there. Raises ``ShutDownError`` after the shutdown, ``ForkedProcessError`` in a forked child, and
+        ``LimitReachedError`` at the limit of an executor with ``when_full="raise"``.
+        """
+
+    def _stats(self) -> dict[str, int]: ...
     def _allocate(self, size: int) -> ArenaMemory: ...
-    def _arena_use(self) -> tuple[int, int]: ...
+    def _arena_use(self) -> tuple[int, int, int]: ...
     def _configure(
         self,
         *,
@@ -177,10 +245,10 @@ class Engine:
     ) -> ContextUse: ...
     def _has_started(self) -> bool: ...
     def _kick(self) -> None: ...
-    def _open_door(
+    def _open_connection_manager(
         self,
         fleet: Fleet,
-        world: bytes,
+        worker_environment: bytes,
         *,
         listen: str | None,
         dial: Sequence[str],
@@ -199,42 +267,54 @@ class Engine:
         expiry_s: float,
         exact: bool,
         nodes_max: int | None,
-        told: Callable[[str, str], object],
+        on_event: Callable[[str, str], object],
     ) -> str | None: ...
     def _explain(
-        self, future: concurrent.futures.Future[Any], troubles: Sequence[tuple[str, str]]
+        self, future: concurrent.futures.Future[Any], failures: Sequence[tuple[str, str]]
     ) -> str: ...
     def _allocation(self) -> tuple[float, float]: ...
     def _expire(self, text: str) -> None: ...
     def _extend(self, seconds: float) -> None: ...
-    def _give_up_workers(self, text: str) -> None: ...
+    def _give_up_nodes(self, reason: str) -> None: ...
     def _departures(self, known: int) -> tuple[int, list[tuple[str, str, bool]]]: ...
     def _is_broken(self) -> bool: ...
-    def _node_troubles(self) -> list[tuple[str, str]]: ...
+    def _node_failures(self) -> list[tuple[str, str]]: ...
     def _nodes(self) -> list[dict[str, Any]]: ...
     def _next_callbacks(self, seconds: float) -> list[int] | None: ...
     def _serve(
         self, event: Event, complete: Callable[[int], None], timeout: float | None
     ) -> bool: ...
+    def _abort(self, reason: str) -> None: ...
     def _shut_down(self, wait: bool, cancel_futures: bool) -> None: ...
     def _start_map(
         self,
-        options: TaskOptions | None,
+        options: BoundExecutor | None,
         function: Callable[..., _R],
         items: Iterator[Any],
         unpacks: bool,
         window: int,
+        is_bounded: bool,
         timeout: float | None,
         is_ordered: bool,
+        ends: bool | None,
     ) -> MapResults[_R]: ...
     def _wait_all(self, timeout: float | None = None) -> bool: ...
     def _watch(self, future: Future[Any], callbacks: bool) -> bool: ...
 
 @disjoint_base
-class Options:
-    def __new__(cls, *_arguments: Any, **_named: Any) -> Options: ...
-    def submit(self, fn: Callable[..., _R], /, *args: Any, **kwargs: Any) -> Future[_R]: ...
-    def _set(self, engine: Engine, values: tuple[Any, ...], context: object = None) -> None: ...
+class BoundEngine:
+    def __new__(cls, engine: Engine, values: Any) -> Self: ...
+    @property
+    def executor(self) -> Executor:
+        """The executor."""
+
+    @property
+    def _values(self) -> Any: ...
+    def submit(self, fn: Callable[..., _R], /, *args: Any, **kwargs: Any) -> Future[_R]:
+        """Runs ``fn(*args, **kwargs)`` in a worker; returns its future.
+
+        Otherwise it works as the executor's.
+        """
 
 @final
 class ContextUse:
@@ -247,21 +327,17 @@ class NestedContext:
     def release(self) -> None: ...
 
 @final
-class AppLane:
+class NestedTerms:
+    def __new__(cls, options: Any) -> NestedTerms: ...
+
+@final
+class AppFastPath:
     def __new__(
         cls,
         engine: Engine,
-        timeout: float | None = None,
-        deadline: float | None = None,
-        retries: int = 0,
-        loss_retries: int = 0,
-        timeout_retries: int = 0,
-        priority: int = 0,
-        grace: float = 1.0,
-        views: bool = False,
+        options: Any,
         tells: bool = False,
-        context: object = None,
-    ) -> AppLane: ...
+    ) -> AppFastPath: ...
     def submit(
         self,
         app: object,
@@ -279,8 +355,10 @@ class Ledger:
     @property
     def count(self) -> int: ...
     def living(self) -> list[AppFuture[Any]]: ...
+    def watch_fetched(self, step: int, callback: Callable[[], object]) -> None: ...
 
-class ForeignFuture(ValueError): ...
+class ForeignFutureError(ValueError):
+    code: str
 
 @final
 class MapResults(Generic[_R]):
@@ -339,10 +417,15 @@ def become_a_worker(
     keeper: int, parent: int, stderr: int | None, close_on_exec: list[int]
 ) -> None: ...
 def build_info() -> dict[str, str]: ...
+def panic_on_purpose() -> NoReturn: ...
 def call_payload(function: Callable[..., _R], payload: bytes) -> _R: ...
 def cpu_count() -> int: ...
+def cpu_limits() -> tuple[int, float | None]: ...
+def memory_sizes() -> tuple[int, int]: ...
+def spill_place() -> tuple[tuple[Path, int] | None, list[tuple[Path, str]]]: ...
 def decode_payload(payload: bytes) -> Any: ...
 def encode_payload(value: Any) -> bytes: ...
+def abort_all(reason: str) -> None: ...
 def finish_all() -> None: ...
 
 @final
@@ -359,13 +442,22 @@ def image_head(path: str) -> tuple[int, int]: ...
 def image_pack(contents: Contents, path: str, level: int, thread_count: int) -> str: ...
 def image_unpack(path: str, digest: str, folder: str, thread_count: int) -> None: ...
 def image_write_tar(contents: Contents, descriptor: int) -> None: ...
+def return_lent(buffer: object) -> None: ...
+def modules_changed() -> None: ...
 def is_interrupted() -> bool: ...
+def tell_left() -> bool: ...
+def generation() -> int: ...
+def notices_clone() -> bool: ...
+def is_loading() -> bool: ...
+def loading_begin(text: str) -> None: ...
+def loading_goes_on(text: str) -> None: ...
+def loading_end(has_failed: bool) -> None: ...
+def loading_interrupted() -> None: ...
 def outlast_end() -> None: ...
 def hide_from_collector(object: object) -> None: ...
 def make_app_future_type(mixin: type) -> type[AppFuture[Any]]: ...
 def nested_cancel(ticket: int, grace: float | None) -> bool: ...
 def nested_check() -> None: ...
-def nested_check_options(values: tuple[Any, ...]) -> None: ...
 def nested_define_context(
     name: str, setup: bytes, terms: tuple[int, bool, float | None, tuple[int, int, int]]
 ) -> NestedContext: ...
@@ -376,7 +468,7 @@ def nested_submit(
     function: Callable[..., Any],
     arguments: tuple[Any, ...],
     named: dict[str, Any],
-    options: tuple[Any, ...] | None,
+    options: NestedTerms | None,
     context: NestedContext | None = None,
 ) -> int: ...
 def nested_wait(is_done: Callable[[], bool], timeout: float | None) -> bool: ...
@@ -389,9 +481,10 @@ def replay_graph(
     seed: int,
 ) -> dict[str, Any]: ...
 def serve(
-    memory: tuple[int, int, int],
-    slot: int,
+    memory: tuple[int, int, int, int],
+    worker: tuple[int, int],
     spin_us: float | None,
+    mark: bytes | None,
     initialize: Callable[[], str | None],
 ) -> None: ...
 def show_to_collector(object: object) -> None: ...

@@ -1,30 +1,37 @@
 """Tasks that submit tasks: the executor and the futures that a task sees while it runs in a worker.
 
-A task waits without blocking its worker: below the wait the worker runs the task's own tasks, and when the stack has
-had enough of them, spare workers run the rest. All of it happens in the thread that runs the task.
+A task waits without blocking its worker: during the wait the worker runs the task's own tasks on the same stack. When
+the stack holds enough of them, spare workers run the rest. The functions of this module run in the thread that runs
+the task.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import _base
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from gristmill import _native, _resources
+from gristmill import _completion, _forked, _native, _option_values, _options
+from gristmill._condition import CONDITION, FINAL, Condition
+from gristmill._interrupt import TaskInterrupted
+from gristmill._mapping import Mapper
 
 if TYPE_CHECKING:
     from gristmill._context.declare import Context
+    from gristmill._mapping import MapTerms
+    from gristmill._task_options import TaskOptions
 
 R = TypeVar("R")
 
 _log = logging.getLogger("gristmill")
 
-#: What ``nested_state`` says.
+#: The states that ``nested_state`` returns.
 _PENDING, _SUCCEEDED, _FAILED, _CANCELLED = range(4)
 _NAMES = {
     _PENDING: _base.PENDING,
@@ -32,13 +39,12 @@ _NAMES = {
     _FAILED: _base.FINISHED,
     _CANCELLED: _base.CANCELLED_AND_NOTIFIED,
 }
-#: Items that a lazy ``map`` submits ahead of the result that is asked for.
-_WINDOW = 10_000
-_DEFAULTS = (None, None, 0, 0, 0, 0, 1.0, False, (1, 0, 0))
+#: Seconds between two checks of a waiting task for futures that other threads have completed.
+_LOOK_S = 0.02
 
 
 def current_executor() -> NestedExecutor:
-    """Gives, inside a task, the executor that runs it: what is submitted there are tasks like any others.
+    """Returns, inside a task, the executor that runs it. Tasks that are submitted there are like any others.
 
     Raises ``RuntimeError`` outside of tasks, and in threads and processes that a task has started.
     """
@@ -47,50 +53,45 @@ def current_executor() -> NestedExecutor:
 
 
 def _received() -> NestedExecutor:
-    """What an executor is when it arrives in a worker: in a definition that may be before a task runs."""
+    """Returns the replacement of a pickled executor in a worker.
+
+    A worker may unpickle it with the definition of a function, before any task runs.
+    """
     return _executor
 
 
-def _received_options(values: tuple[Any, ...], context: Context | None) -> NestedOptions:
-    """What an executor with options is when it arrives in a worker."""
-    return NestedOptions(*values, context=context)
+def _received_bound(values: Any) -> NestedBoundExecutor:
+    """Returns the replacement of a pickled executor with options in a worker."""
+    return NestedBoundExecutor(values)
 
 
-class NestedExecutor(concurrent.futures.Executor):
+class NestedExecutor(Mapper, concurrent.futures.Executor):
     """The executor as its tasks see it."""
 
     def submit(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> NestedFuture[R]:
-        """Runs ``fn(*args, **kwargs)`` as a task of its own; gives its future.
+        """Runs ``fn(*args, **kwargs)`` as a task of its own and returns its future.
 
-        The task runs to its end even if the one that submitted it ends before. Futures of this task's tasks may be
-        arguments. What would be refused (too many tasks outstanding, shut down) the future raises.
+        The task runs to its end even if the task that submitted it ends before. Futures of this task's tasks may be
+        arguments. If the engine refuses the task (too many tasks outstanding, shut down), the future raises the error.
         """
         return NestedFuture(_native.nested_submit(fn, args, kwargs, None))
 
     def submit_many(
         self, fn: Callable[..., R], /, *iterables: Iterable[Any]
     ) -> list[NestedFuture[R]]:
-        """Submits one task per item; gives their futures."""
+        """Submits one task per item and returns their futures."""
         return [self.submit(fn, *arguments) for arguments in zip(*iterables, strict=False)]
 
-    def map(
-        self,
-        fn: Callable[..., R],
-        /,
-        *iterables: Iterable[Any],
-        timeout: float | None = None,
-        chunksize: int = 1,
-        buffersize: int | None = None,
-        ordered: bool = True,
+    def _map(
+        self, fn: Callable[..., R], iterables: tuple[Iterable[Any], ...], terms: MapTerms
     ) -> Iterator[R]:
-        """As ``Executor.map``."""
-        return _map(self.submit, fn, iterables, timeout, chunksize, buffersize, ordered)
+        return _map(self.submit, fn, iterables, terms)
 
     def options(
         self,
         *,
         timeout: float | None = None,
-        deadline: float | None = None,
+        start_within: float | None = None,
         retries: int = 0,
         loss_retries: int = 0,
         timeout_retries: int = 0,
@@ -101,12 +102,27 @@ class NestedExecutor(concurrent.futures.Executor):
         gpus: float = 0,
         memory: int | str | None = None,
         context: Context | None = None,
-    ) -> NestedOptions:
-        """As ``Executor.options``; arrays that a task gets from its tasks are read-only views anyhow."""
-        budgets = (retries, loss_retries, timeout_retries)
-        needs = _resources.demand(cores, gpus, memory)
-        values = (timeout, deadline, *budgets, priority, grace, views, needs)
-        return NestedOptions(*values, context=context)
+    ) -> NestedBoundExecutor:
+        """Works like ``Executor.options``. Arrays that a task gets from its tasks are read-only views in any case."""
+        options = _option_values.make(
+            timeout=timeout,
+            start_within=start_within,
+            retries=retries,
+            loss_retries=loss_retries,
+            timeout_retries=timeout_retries,
+            priority=priority,
+            grace=grace,
+            views=views,
+            cores=cores,
+            gpus=gpus,
+            memory=memory,
+            context=context,
+        )
+        return NestedBoundExecutor(options)
+
+    def bind(self, options: TaskOptions) -> NestedBoundExecutor:
+        """Works like ``Executor.bind``."""
+        return NestedBoundExecutor(_option_values.of_caller(options))
 
     def _define_context(
         self,
@@ -114,7 +130,7 @@ class NestedExecutor(concurrent.futures.Executor):
         description: bytes,
         terms: tuple[int, bool, float | None, tuple[int, int, int]],
     ) -> _native.NestedContext:
-        """Tells the engine what a context is, or which of those that it knows."""
+        """Registers a context with the engine, or finds the one registered before. Returns its handle."""
         return _native.nested_define_context(name, description, terms)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -127,38 +143,33 @@ class NestedExecutor(concurrent.futures.Executor):
         )
 
 
-class NestedOptions:
+class NestedBoundExecutor(Mapper):
     """An executor, as its tasks see it, with options for what they submit."""
 
-    def __init__(self, *values: Any, context: Context | None = None) -> None:
-        self._values = values or _DEFAULTS
-        self._context = context
-        _native.nested_check_options(self._values)
-        if context is not None:
-            from gristmill._context.declare import check_named
+    def __init__(self, values: Any) -> None:
+        self._values = values
+        self._terms = _native.NestedTerms(values)
 
-            check_named(context, self._values[-1])
+    @property
+    def executor(self) -> NestedExecutor:
+        """The executor."""
+        return _executor
+
+    @property
+    def options(self) -> TaskOptions:
+        """The options."""
+        return _option_values.task_options(self._values)
 
     def submit(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> NestedFuture[R]:
-        """As ``NestedExecutor.submit``, with these options."""
-        use = None if self._context is None else self._context._use(_executor)
-        return NestedFuture(_native.nested_submit(fn, args, kwargs, self._values, use))
+        """Works like ``NestedExecutor.submit``, with these options."""
+        context = self._values.context
+        use = None if context is None else context._use(_executor)
+        return NestedFuture(_native.nested_submit(fn, args, kwargs, self._terms, use))
 
-    def _for_tasks(self) -> tuple[tuple[Any, ...], Context | None]:
-        return self._values, self._context
-
-    def map(
-        self,
-        fn: Callable[..., R],
-        /,
-        *iterables: Iterable[Any],
-        timeout: float | None = None,
-        chunksize: int = 1,
-        buffersize: int | None = None,
-        ordered: bool = True,
+    def _map(
+        self, fn: Callable[..., R], iterables: tuple[Iterable[Any], ...], terms: MapTerms
     ) -> Iterator[R]:
-        """As ``NestedExecutor.map``, with these options for each item's task."""
-        return _map(self.submit, fn, iterables, timeout, chunksize, buffersize, ordered)
+        return _map(self.submit, fn, iterables, terms)
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -170,63 +181,90 @@ class NestedFuture(_native.Ticket, concurrent.futures.Future[R]):
     """The future of a task that a task submitted. Only that task can wait for it."""
 
     def __init__(self, _ticket: int) -> None:
-        """Leaves the base class's state aside: the worker knows it."""
+        """Ignores the state of the base class: the worker has it."""
 
     def result(self, timeout: float | None = None) -> R:
-        """The task's value; raises what the task raised, ``CancelledError``, or ``TimeoutError``.
+        """Returns the task's value. Raises what the task raised, ``CancelledError``, or ``TimeoutError``.
 
-        Tasks of this task may run in this wait, in its thread; the timeout does not interrupt them.
+        Tasks of this task may run during this wait, in its thread. The timeout does not interrupt them.
         """
+        if timeout is not None:
+            timeout = _options.patience(timeout)
         value: R = _native.nested_result(self, timeout)
         return value
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What the task raised, or ``None``; raises ``CancelledError`` or ``TimeoutError``."""
+        """Returns what the task raised, or ``None``. Raises ``CancelledError`` or ``TimeoutError``."""
+        if timeout is not None:
+            timeout = _options.patience(timeout)
         error: BaseException | None = _native.nested_exception(self, timeout)
         return error
 
     def done(self) -> bool:
-        """Whether the task has ended."""
+        """Returns whether the task has ended."""
         return bool(_native.nested_state(self._ticket, True) != _PENDING)
 
     def running(self) -> bool:
-        """``False``: where the task is meanwhile is not known here."""
+        """Returns ``False``: the worker does not know whether the task has started."""
         return False
 
     def cancelled(self) -> bool:
-        """Whether the task was cancelled."""
+        """Returns whether the task was cancelled."""
         return bool(_native.nested_state(self._ticket, True) == _CANCELLED)
 
     def cancel(self, running: bool = False, grace: float = 1.0) -> bool:
-        """As ``Future.cancel`` of the executor's own futures."""
+        """Works like ``Future.cancel`` of the executor's own futures."""
+        grace = _options.seconds("grace", grace)
         return bool(_native.nested_cancel(self._ticket, grace if running else None))
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
-        """Calls ``fn(future)`` when the task has ended: now, or in this thread while it waits."""
-        is_pending = _native.nested_watch(self._ticket)
-        _watches.setdefault(self._ticket, _Watch(self)).callbacks.append(fn)
-        if not is_pending:
-            _completed(self._ticket)
+        """Calls ``fn(future)`` when the task has ended: at once, or in this thread while it waits.
+
+        Raises ``RuntimeError`` for a callback of ``asyncio`` if the task has not ended: a running loop waits for other
+        events and would never be notified.
+        """
+        _options.function("fn", fn)
+        if getattr(fn, "__module__", None) == "asyncio.futures" and not self.done():
+            raise _no_loop()
+        _native.nested_watch(self._ticket)  # raises for a future of another task
+        ticket, fresh, callbacks = self._ticket, _Watch(self), [fn]
+        # Signal handlers run at any call and may change ``_watches``, so the next three lines call no function.
+        if ticket not in _watches:
+            _watches[ticket] = fresh
+        _watches[ticket].callbacks += callbacks
+        # Checks again: a signal handler may have completed the task before the callback was registered.
+        if not _native.nested_watch(ticket):
+            _completed(ticket)
+
+    def __await__(self) -> Generator[Any, None, R]:
+        """Returns the value of a task that has ended. Raises ``RuntimeError`` if it has not: a loop cannot wait."""
+        if not self.done():
+            raise _no_loop()
+        return self.result()
+        yield  # makes this a generator, which can be awaited
 
     def set_running_or_notify_cancel(self) -> bool:
-        """Raises ``RuntimeError``: not for users."""
-        raise RuntimeError("the engine sets the outcome of its futures, nobody else")
+        """Raises ``RuntimeError``: only the engine sets the outcome of its futures."""
+        raise RuntimeError("only the engine sets the outcome of its futures")
 
     def set_result(self, result: R) -> None:
-        """Raises ``RuntimeError``: not for users."""
-        raise RuntimeError("the engine sets the outcome of its futures, nobody else")
+        """Raises ``RuntimeError``: only the engine sets the outcome of its futures."""
+        raise RuntimeError("only the engine sets the outcome of its futures")
 
     def set_exception(self, exception: BaseException | None) -> None:
-        """Raises ``RuntimeError``: not for users."""
-        raise RuntimeError("the engine sets the outcome of its futures, nobody else")
+        """Raises ``RuntimeError``: only the engine sets the outcome of its futures."""
+        raise RuntimeError("only the engine sets the outcome of its futures")
 
     @property
     def _state(self) -> str:  # type: ignore[override]
+        return CONDITION.state(self)
+
+    def _current_state(self) -> str:
         return _NAMES[_native.nested_state(self._ticket, False)]
 
     @property
-    def _condition(self) -> threading.RLock:  # type: ignore[override]
-        return _lock
+    def _condition(self) -> Condition:  # type: ignore[override]
+        return CONDITION
 
     @property
     def _waiters(self) -> _Waiters:  # type: ignore[override]
@@ -241,25 +279,33 @@ class NestedFuture(_native.Ticket, concurrent.futures.Future[R]):
         )
 
 
+def _no_loop() -> RuntimeError:
+    return RuntimeError(
+        "an asyncio loop inside a task cannot wait for tasks that the task submitted, because "
+        "these may need the thread of the loop: call "
+        "future.result(), gristmill.wait_any or concurrent.futures.wait, which run them meanwhile"
+    )
+
+
 class _Watch:
-    """Who wants to know of one future; keeps it until then."""
+    """Waiters and callbacks of one future, which stays alive until they are notified."""
 
     __slots__ = ("callbacks", "future", "waiters")
 
     def __init__(self, future: NestedFuture[Any]) -> None:
         self.future = future
-        self.waiters: list[Any] = []
+        self.waiters: dict[Any, None] = {}
         self.callbacks: list[Callable[[Any], object]] = []
 
 
 _executor = NestedExecutor()
+#: Waiters and callbacks by ticket. Everything here happens in one thread. Signal handlers run in it at any call and may
+#: wait for futures, so only statements without a call change this dict.
 _watches: dict[int, _Watch] = {}
-#: ``concurrent.futures`` wants one; everything here happens in one thread.
-_lock = threading.RLock()
 
 
 class _Event:
-    """Stands in for a waiter's ``threading.Event``: waiting runs tasks."""
+    """Replacement for a waiter's ``threading.Event``: waiting runs tasks."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -274,7 +320,15 @@ class _Event:
         self._is_set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        return self._is_set or bool(_native.nested_wait(self.is_set, timeout))
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._is_set:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            # The waiter may wait for futures of other executors too, and other threads do not wake this one.
+            has_threads = threading.active_count() > 1
+            step = _LOOK_S if has_threads and (left is None or left > _LOOK_S) else left
+            if not _native.nested_wait(self.is_set, step) and step == left:
+                break
+        return self._is_set
 
 
 class _Waiters:
@@ -285,24 +339,40 @@ class _Waiters:
 
     def append(self, waiter: Any) -> None:
         if not isinstance(waiter.event, _Event):
-            waiter.event = _Event()
-        if _native.nested_watch(self._future._ticket):
-            _watches.setdefault(self._future._ticket, _Watch(self._future)).waiters.append(waiter)
+            before, event = waiter.event, _Event()
+            if isinstance(before, _completion.Event):
+                before.give_way(waiter, event)
+            else:
+                waiter.event = event
+                if before.is_set():
+                    event.set()
+        if CONDITION.state(self._future) in FINAL:
+            return
+        ticket, fresh = self._future._ticket, _Watch(self._future)
+        if ticket not in _watches:
+            _watches[ticket] = fresh
+        _watches[ticket].waiters[waiter] = None
+        if not _native.nested_watch(ticket):
+            _completed(ticket)
 
     def remove(self, waiter: Any) -> None:
-        watch = _watches.get(self._future._ticket)
-        if watch is not None and waiter in watch.waiters:
-            watch.waiters.remove(waiter)
+        ticket = self._future._ticket
+        if ticket in _watches and waiter in _watches[ticket].waiters:
+            watch = _watches[ticket]
+            del watch.waiters[waiter]
             if not watch.waiters and not watch.callbacks:
-                del _watches[self._future._ticket]
+                del _watches[ticket]
 
 
 def _completed(ticket: int) -> None:
-    """Called by the worker when a watched task has ended."""
+    """Notifies the waiters and callbacks of a task that has ended. The worker calls this."""
     watch = _watches.pop(ticket, None)
     if watch is None:
         return
-    state = _native.nested_state(ticket, False)
+    try:
+        state = _native.nested_state(ticket, False)
+    except RuntimeError:
+        return  # the task that submitted it has ended, and its futures with it
     for waiter in watch.waiters:
         if state == _CANCELLED:
             waiter.add_cancelled(watch.future)
@@ -310,70 +380,120 @@ def _completed(ticket: int) -> None:
             waiter.add_exception(watch.future)
         else:
             waiter.add_result(watch.future)
+    interrupt: BaseException | None = None
     for callback in watch.callbacks:
         try:
-            callback(watch.future)
-        except Exception:
+            _forked.guarded(callback, watch.future)
+        except (KeyboardInterrupt, TaskInterrupted) as error:
+            interrupt = error  # the interrupt is meant for the task that waits in this thread
+        except BaseException:
             _log.exception("exception calling callback for %r", watch.future)
-
-
-def wait_any(futures: Iterable[NestedFuture[R]], timeout: float | None = None) -> NestedFuture[R]:
-    """``gristmill.wait_any`` in a task."""
-    waiting = list(futures)
-    if not waiting:
-        raise ValueError("wait_any needs at least one future")
-    done, _ = concurrent.futures.wait(waiting, timeout, concurrent.futures.FIRST_COMPLETED)
-    for future in waiting:
-        if future in done:
-            return future
-    raise TimeoutError
+    if interrupt is not None:
+        raise interrupt
 
 
 def _map(
     submit: Callable[..., NestedFuture[R]],
     fn: Callable[..., R],
     iterables: tuple[Iterable[Any], ...],
-    timeout: float | None,
-    chunksize: int,
-    buffersize: int | None,
-    ordered: bool,
+    terms: MapTerms,
 ) -> Iterator[R]:
-    if chunksize < 1:
-        raise ValueError("chunksize must be >= 1.")
-    if buffersize is not None and buffersize < 1:
-        raise ValueError("buffersize must be None or > 0")
-    end = None if timeout is None else time.monotonic() + timeout
-    items = zip(*iterables, strict=False)
-    window = buffersize or _WINDOW
-    waiting: deque[NestedFuture[R]] = deque()
+    end = None if terms.timeout is None else time.monotonic() + terms.timeout
+    source = _Source(submit, fn, iterables, terms.window)
+    source.fill()
+    return _Results(source, end, terms.is_ordered)
 
-    def fill() -> None:
-        while len(waiting) < window:
+
+class _Source(Generic[R]):
+    """The items of a map, and the futures of the submitted items."""
+
+    def __init__(
+        self,
+        submit: Callable[..., NestedFuture[R]],
+        fn: Callable[..., R],
+        iterables: tuple[Iterable[Any], ...],
+        window: int,
+    ) -> None:
+        self._submit = submit
+        self._fn = fn
+        self._items: Iterator[tuple[Any, ...]] = zip(*iterables, strict=False)
+        self._window = window
+        self.waiting: deque[NestedFuture[R]] = deque()
+        #: The exception raised while the next item was read or submitted. It is raised after the results of the
+        #: submitted items.
+        self.failure: Exception | None = None
+
+    def fill(self) -> None:
+        """Submits items until the window is full, or one fails."""
+        while len(self.waiting) < self._window and self.failure is None:
             try:
-                arguments = next(items)
-            except StopIteration:
-                return
-            waiting.append(submit(fn, *arguments))
+                arguments = next(self._items, None)
+                if arguments is None:
+                    return
+                self.waiting.append(self._submit(self._fn, *arguments))
+            except Exception as error:
+                self.failure = error
 
-    fill()
-    return _results(waiting, fill, end, ordered)
+    def take(self, future: NestedFuture[R]) -> None:
+        """Removes a future that has ended and submits an item in its place."""
+        self.waiting.remove(future)
+        self.fill()
 
-
-def _results(
-    waiting: deque[NestedFuture[R]], fill: Callable[[], None], end: float | None, ordered: bool
-) -> Iterator[R]:
-    def left() -> float | None:
-        return None if end is None else max(0.0, end - time.monotonic())
-
-    try:
-        while waiting:
-            future = waiting[0] if ordered else wait_any(waiting, left())
-            value = future.result(left())
-            waiting.remove(future)
-            del future
-            fill()
-            yield value
-    finally:
+    def end(self) -> None:
+        """Cancels tasks that have not started, and reads no more items."""
+        self._items, self.failure = iter(()), None
+        waiting, self.waiting = self.waiting, deque()
         for future in waiting:
             if future._state == _base.PENDING:
                 future.cancel()
+
+    def next_failure(self) -> Exception | None:
+        """Takes and returns the failure if it is next in order."""
+        failure = None if self.waiting else self.failure
+        if failure is not None:
+            self.failure = None
+        return failure
+
+
+class _Results(Iterator[R]):
+    """The results of a map. An exception of one item loses none of the others."""
+
+    def __init__(self, source: _Source[R], end: float | None, ordered: bool) -> None:
+        self._source = source
+        self._end = end
+        self._ordered = ordered
+
+    def __next__(self) -> R:
+        """Returns the next result. Raises what its item raised."""
+        source = self._source
+        if (failure := source.next_failure()) is not None:
+            source.fill()
+            raise failure
+        waiting = source.waiting
+        if not waiting:
+            raise StopIteration
+        future: Any = waiting[0] if self._ordered else _completion.wait_any(waiting, self._left())
+        try:
+            value: R = future.result(self._left())
+        except StopIteration as error:
+            source.take(future)
+            raise RuntimeError("a task of a map raised StopIteration") from error
+        except BaseException:
+            # A timeout, or an interrupt of the task that waits here, loses no item.
+            if future._state != _base.PENDING:
+                source.take(future)
+            raise
+        source.take(future)
+        return value
+
+    def _left(self) -> float | None:
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
+
+    def close(self) -> None:
+        """Cancels tasks that have not started. There are no more results."""
+        self._source.end()
+
+    def __del__(self) -> None:
+        # The task that called ``map`` may have ended, and its futures with it.
+        with contextlib.suppress(RuntimeError):
+            self.close()

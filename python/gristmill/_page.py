@@ -1,8 +1,8 @@
-"""The style that all reports in HTML share: it is set into each of them, as none may load anything."""
+"""The style of all HTML reports. Each report contains it, because none may load anything."""
 
 from importlib import resources
 
 
 def style() -> str:
-    """The style sheet."""
+    """Returns the style sheet."""
     return resources.files("gristmill").joinpath("page.css").read_text("utf-8")

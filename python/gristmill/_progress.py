@@ -1,10 +1,12 @@
-"""A progress bar of our own: one line on standard error, a few times a second, nothing when it is not a terminal."""
+"""A progress bar of our own: one line on standard error, a few times a second, nothing if it is no terminal."""
 
 from __future__ import annotations
 
+import contextlib
+import operator
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO, TypeVar
 
 T = TypeVar("T")
@@ -13,14 +15,28 @@ _WIDTH = 30
 _INTERVAL_S = 0.1
 
 
+def length(iterables: Sequence[Iterable[object]]) -> int | None:
+    """Returns the number of items that a map over these has, if all of them report a length."""
+    lengths = [_length(iterable) for iterable in iterables]
+    return None if -1 in lengths else min(lengths, default=0)
+
+
+def _length(iterable: Iterable[object]) -> int:
+    try:
+        return operator.length_hint(iterable, -1)
+    except Exception:  # the bar is only decoration: what a length raises is no reason to fail
+        return -1
+
+
 def with_progress(
     items: Iterator[T], total: int | None, stream: TextIO | None = None
 ) -> Iterator[T]:
-    """Passes ``items`` on and shows how many came, and how fast."""
+    """Passes ``items`` on and shows their number and their rate."""
     stream = stream or sys.stderr
-    if not stream.isatty():
-        yield from items
-        return
+    return _shown(items, total, stream) if _is_terminal(stream) else items
+
+
+def _shown(items: Iterator[T], total: int | None, stream: TextIO) -> Iterator[T]:
     start = shown = time.monotonic()
     count = 0
     try:
@@ -29,10 +45,23 @@ def with_progress(
             count += 1
             if count & 0xFF == 0 or time.monotonic() - shown > _INTERVAL_S:
                 shown = time.monotonic()
-                stream.write("\r" + _line(count, total, shown - start))
-                stream.flush()
+                _write(stream, "\r" + _line(count, total, shown - start))
     finally:
-        stream.write("\r" + _line(count, total, time.monotonic() - start) + "\n")
+        _write(stream, "\r" + _line(count, total, time.monotonic() - start) + "\n")
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Returns whether the bar is shown: only if standard error exists, is open, and is a terminal."""
+    try:
+        return stream is not None and stream.isatty()
+    except Exception:  # standard error may have been replaced by any object
+        return False
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Shows ``text``. If the stream fails, only the bar is lost."""
+    with contextlib.suppress(Exception):
+        stream.write(text)
         stream.flush()
 
 

@@ -1,85 +1,104 @@
-"""What tasks may ask for besides a worker: how it is written, and how much of it this machine has."""
+"""Resources that tasks may request besides a worker: their notation, and the amounts that this machine has."""
 
 from __future__ import annotations
 
 import os
 import re
 
-#: More GPUs of one node are not told apart.
+from gristmill import _native, _options
+
+#: The largest number of GPUs of one node that are told apart.
 GPUS_MAX = 16
-#: What the libraries of each maker are told by; CUDA, HIP, which reads that of CUDA too, and oneAPI.
+#: Variables that tell the libraries of each maker their GPUs: CUDA, HIP (which reads CUDA's too), and oneAPI.
 DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
-#: What says that programs see fewer GPUs than there are; the first that is set counts.
+#: Variables that limit the GPUs that programs see. The first that is set counts.
 GPU_LIMITS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-#: Parts that a GPU can be shared in.
+#: Parts into which a GPU can be divided.
 PARTS = 1000
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _UNITS |= {f"{unit}i": 2 ** (10 * power) for power, unit in enumerate("kmgt", 1)}
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?i?)b?", re.IGNORECASE)
+_SIZE = r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?i?)b?"
 
 
 def demand(cores: int, gpus: float, memory: int | str | None) -> tuple[int, int, int]:
-    """What a task asks for, as the engine counts it: workers' places, thousandths of a GPU, bytes.
+    """Returns the resources that a task requests, as the engine counts them: CPU slots, thousandths of a GPU, bytes.
 
-    Raises ``ValueError`` for what no task can have.
+    Raises ``TypeError`` or ``ValueError`` for a request that no task can have.
     """
-    if isinstance(cores, bool) or not isinstance(cores, int) or not 1 <= cores < 2**16:
-        raise ValueError(f"cores must be a whole number of at least 1, not {cores!r}")
-    parts = round(gpus * PARTS)
-    is_whole = parts % PARTS == 0
-    if not 0 <= parts <= GPUS_MAX * PARTS or (parts == 0) != (gpus == 0):
-        raise ValueError(f"gpus must be between 0.001 and {GPUS_MAX}, or 0, not {gpus!r}")
-    if parts > PARTS and not is_whole:
-        raise ValueError(f"gpus must be a share of one or a whole number, not {gpus!r}")
-    return cores, parts, 0 if memory is None else size(memory)
+    places = _options.count("cores", cores, 1, _options.SHORT_MAX)
+    share = _options.number("gpus", gpus, 0, GPUS_MAX)
+    parts = round(share * PARTS)
+    if (parts == 0) != (share == 0):
+        raise ValueError(
+            f"gpus must be between 0.001 and {GPUS_MAX}, or 0, not {_options.shown(gpus)}"
+        )
+    if parts > PARTS and parts % PARTS:
+        raise ValueError(
+            f"gpus must be a fraction of one GPU or a whole number, not {_options.shown(gpus)}"
+        )
+    return places, parts, 0 if memory is None else size(memory)
 
 
-def size(memory: int | str) -> int:
-    """Bytes of a number of bytes, or of a text such as ``"4GB"`` or ``"512 MiB"``. Raises ``ValueError``."""
+def size(memory: int | str, name: str = "memory") -> int:
+    """Returns the bytes of a number of bytes, or of a text such as ``"4GB"`` or ``"512 MiB"``.
+
+    :param name: the option's name in errors.
+    """
     if isinstance(memory, str):
-        match = _SIZE.fullmatch(memory.strip())
-        if match is not None:
-            return int(float(match[1]) * _UNITS[match[2].lower()])
-    elif not isinstance(memory, bool) and isinstance(memory, int) and 0 < memory < 2**63:
-        return memory
-    raise ValueError(f'memory must be a number of bytes, or a text such as "4GB", not {memory!r}')
+        match = re.fullmatch(_SIZE, memory.strip(), re.IGNORECASE)
+        found = 0.0 if match is None else float(match[1]) * _UNITS[match[2].lower()]
+        if 1 <= found <= _options.SIZE_MAX:
+            return int(found)
+        raise ValueError(f'{name} must be a text such as "4GB", not {_options.shown(memory)}')
+    try:
+        return _options.count(name, memory, 1, _options.SIZE_MAX)
+    except TypeError:
+        raise TypeError(
+            f'{name} must be a number of bytes, or a text such as "4GB", not {_options.shown(memory)}'
+        ) from None
 
 
 def memory_size() -> int:
-    """Bytes of memory that this process and its children may use: the machine's, or less where a cgroup says so."""
-    return min([memory_of_machine(), *_cgroup_limits()])
+    """Returns the bytes of memory that this process and its children may use: the machine's, or a cgroup's limit."""
+    return _native.memory_sizes()[0]
+
+
+def check_machine_has(workers: int | None, memory: int | str | None, gpus: int | None) -> None:
+    """Checks a lease of this machine against the cores, memory and GPUs that this program may use.
+
+    Raises ``ResourceError`` that names each shortage with what was asked for and what there is.
+    """
+    from gristmill import _native
+
+    cores, bytes_here, gpus_here = _native.cpu_count(), memory_size(), gpu_count()
+    shortages = []
+    if workers is not None and workers > cores:
+        shortages.append(
+            f"max_workers={workers}, and this program may use {_counted(cores, 'core')}"
+        )
+    if memory is not None and size(memory) > bytes_here:
+        shortages.append(f"memory={memory!r}, and this program may use {bytes_here:,} bytes")
+    if gpus is not None and gpus > gpus_here:
+        shortages.append(f"gpus={gpus}, and this program sees {_counted(gpus_here, 'GPU')}")
+    if shortages:
+        from gristmill._errors import ResourceError
+
+        raise ResourceError(
+            f"the lease requests more than this machine has: {'; '.join(shortages)}. Request less, or lease nodes"
+        )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def memory_of_machine() -> int:
-    """Bytes of memory that there are, whoever may use them."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
-
-
-def _cgroup_limits() -> list[int]:
-    """What the cgroups above this process allow (cgroup v2)."""
-    limits = []
-    try:
-        with open("/proc/self/cgroup") as file:
-            paths = [line.strip()[3:] for line in file if line.startswith("0::")]
-    except OSError:
-        return []
-    for path in paths:
-        while True:
-            try:
-                with open(f"/sys/fs/cgroup{path}/memory.max") as file:
-                    text = file.read().strip()
-            except OSError:
-                text = ""
-            if text.isdigit():
-                limits.append(int(text))
-            if path in ("", "/"):
-                break
-            path = os.path.dirname(path)
-    return limits
+    """Returns the bytes of the machine's memory, including memory that this process may not use."""
+    return _native.memory_sizes()[1]
 
 
 def gpu_count() -> int:
-    """How many GPUs programs started here see."""
+    """Returns the number of GPUs that programs started here see."""
     for variable in GPU_LIMITS:
         if variable in os.environ:
             return min(GPUS_MAX, len(visible(os.environ[variable])))
@@ -87,12 +106,12 @@ def gpu_count() -> int:
 
 
 def gpus_of_machine() -> int:
-    """How many GPUs are found here, whatever programs are let see of them."""
+    """Returns the number of GPUs found here, including GPUs that programs are not allowed to see."""
     return min(GPUS_MAX, _nvidia_count() or _amd_count())
 
 
 def gpu_names() -> list[str]:
-    """What libraries call the GPUs that programs started here see."""
+    """Returns the libraries' names of the GPUs that programs started here see."""
     for variable in DEVICE_VARIABLES:
         if variable in os.environ:
             return visible(os.environ[variable])[:GPUS_MAX]
@@ -102,14 +121,14 @@ def gpu_names() -> list[str]:
 def _nvidia_count() -> int:
     try:
         return len(os.listdir("/proc/driver/nvidia/gpus"))
-    except OSError:  # a container may have the devices only, and nothing works without the one that controls them
+    except OSError:  # a container may have only the devices; none works without the control device
         if not os.path.exists("/dev/nvidiactl"):
             return 0
         return sum(os.path.exists(f"/dev/nvidia{number}") for number in range(GPUS_MAX))
 
 
 def visible(text: str) -> list[str]:
-    """The devices that such a variable names: those before the first that is none."""
+    """Returns the devices that such a variable names, up to the first invalid one."""
     devices = []
     for device in text.split(","):
         if not device.strip() or device.strip() in ("-1", "NoDevFiles"):
@@ -127,7 +146,7 @@ def _amd_count() -> int:
 
 
 def _is_amd_gpu(path: str) -> bool:
-    """Whether such a node has units that compute on vectors: the others are processors."""
+    """Returns whether a topology node has SIMD units, as GPUs have. The other nodes are processors."""
     with open(path) as file:
         properties = dict(line.split(maxsplit=1) for line in file if len(line.split()) > 1)
     return properties.get("simd_count", "0").strip() != "0"

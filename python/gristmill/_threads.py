@@ -1,12 +1,12 @@
-"""Whether this process has threads besides its first: a process that has must not fork.
+"""Check for threads besides a process's first: a process that has others must not fork.
 
-A fork copies one thread. What the others held at that moment, a lock of a C library or half a data structure, stays as
-it was in the child, which then hangs or crashes. Threads that Python does not know count too: the kernel is asked.
+A fork copies one thread. What the others held at that moment, such as a lock of a C library or half a data structure,
+stays as it was in the child, which then hangs or crashes. Threads that Python does not know count too, so the kernel is
+asked.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import time
 
@@ -14,12 +14,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: A thread that was joined may be known to the kernel a little longer, seconds.
+#: Seconds for which the kernel may still list a thread that was joined.
 _END_PATIENCE = 0.1
 
 
 def are_running() -> bool:
-    """Whether there are threads besides the first that do not end by themselves at once."""
+    """Returns whether there are threads besides the first that do not end by themselves at once."""
     patience_ends = time.monotonic() + _END_PATIENCE
     while _count() > 1:
         if time.monotonic() > patience_ends:
@@ -29,11 +29,13 @@ def are_running() -> bool:
 
 
 def import_all(names: Iterable[str]) -> str | None:
-    """Imports modules; gives the name of the first after whose import there were more threads than before."""
+    """Imports modules. Returns the name of the first module whose import increased the number of threads, if any."""
+    from importlib import import_module
+
     culprit = None
     before = _count()
     for name in names:
-        importlib.import_module(name)
+        import_module(name)
         after = _count()
         if culprit is None and after > before:
             culprit = name

@@ -1,4 +1,4 @@
-"""``gristmill trace``: where the time of a program's tasks goes, by component, from a sample of their tags.
+"""``gristmill trace``: the time of a program's tasks, by component, from a sample of their timings.
 
 Source of the idea: "Towards Fine-grained Parallelism in Parallel and Distributed Python Libraries", section 3.2, which
 stamps each task as it enters and leaves every component.
@@ -12,22 +12,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from gristmill._profile import program, submissions, tags
+from gristmill._profile import program, submissions, timings
 
 
 class Files(NamedTuple):
-    """Where what was found is written besides."""
+    """Files that receive the results in addition to the terminal."""
 
-    #: The tags, for later.
+    #: The timings, for later.
     record: Path | None = None
-    #: A report.
+    #: A report in HTML.
     html: Path | None = None
     #: A trace for Perfetto.
     perfetto: Path | None = None
 
 
 def run(words: Sequence[str], size: int, files: Files) -> int:
-    """Runs a program with its tasks sampled and prints where their time went; gives its exit status.
+    """Runs a program with its tasks sampled and prints where their time went. Returns the program's exit status.
 
     :param words: a program with its arguments, or a file that an earlier run has recorded.
     """
@@ -35,43 +35,57 @@ def run(words: Sequence[str], size: int, files: Files) -> int:
         print(f"gristmill trace: there is no folder {place}", file=sys.stderr)
         return 2
     try:
-        if len(words) == 1 and tags.is_recorded(Path(words[0])):
-            _show(tags.read(Path(words[0])), files._replace(record=None), sys.stdout)
-            return 0
+        if len(words) == 1 and timings.is_recorded(Path(words[0])):
+            return _show(timings.read(Path(words[0])), files._replace(record=None), sys.stdout)
         found = program.find(words)
-    except (program.NoProgram, tags.NoTags) as error:
+    except (program.NoProgram, timings.TimingsError) as error:
         print(f"gristmill trace: {error}", file=sys.stderr)
         return 2
-    # The program may go elsewhere.
+    # The program may change its working directory.
     files = Files(*(None if file is None else file.absolute() for file in files))
     sample = submissions.Sample(size)
     submissions.watch(sample)
-    # The program has arguments of its own.
+    # The program replaces these arguments by its own.
     command = ["gristmill", *sys.argv[1:]]
+    status = 0
     try:
         program.run(found)
     finally:
-        recorded = tags.Recorded(sample.count, sample.tags(), command, tags.machine())
-        _show(recorded, files, sys.stderr)
-    return 0
+        # The user then sees an exception of the program, and the program's exit status.
+        recorded = timings.Recorded(sample.count, sample.timings(), command, timings.machine())
+        status = _show(recorded, files, sys.stderr)
+    return status
 
 
 def _no_place(*files: Path | None) -> Path | None:
-    """The folder that is not there, of those that files are to be written to."""
+    """Returns the first missing folder of those that the files are to go to."""
     folders = (file.absolute().parent for file in files if file is not None)
     return next((folder for folder in folders if not folder.is_dir()), None)
 
 
-def _show(recorded: tags.Recorded, files: Files, output: TextIO) -> None:
-    print("\n".join(tags.table(recorded)), file=output)
-    if files.record is not None:
-        tags.write(files.record, recorded)
-    if files.html is not None:
-        from gristmill._profile import report
+def _show(recorded: timings.Recorded, files: Files, output: TextIO) -> int:
+    """Prints the table and writes each file that can be written. Returns 1 if one cannot, else 0."""
+    print("\n".join(timings.table(recorded)), file=output)
+    status = 0
+    for file, write in zip(files, (timings.write, _write_page, _write_slices), strict=True):
+        if file is None:
+            continue
+        try:
+            write(file, recorded)
+        except OSError as error:
+            print(f"gristmill trace: cannot write {file}: {error.strerror}", file=sys.stderr)
+            status = 1
+    return status
 
-        page = report.of_tags(recorded)
-        files.html.write_text(page, encoding="utf-8", errors="backslashreplace")
-    if files.perfetto is not None:
-        from gristmill._profile import task_slices
 
-        files.perfetto.write_text(json.dumps(task_slices.document(recorded)))
+def _write_page(file: Path, recorded: timings.Recorded) -> None:
+    from gristmill._profile import report
+
+    page = report.of_timings(recorded)
+    file.write_text(page, encoding="utf-8", errors="backslashreplace")
+
+
+def _write_slices(file: Path, recorded: timings.Recorded) -> None:
+    from gristmill._profile import task_slices
+
+    file.write_text(json.dumps(task_slices.document(recorded)))

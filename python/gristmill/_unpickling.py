@@ -1,4 +1,4 @@
-"""Reads what ``_pickling`` wrote. In a module of its own: every worker reads pickles, few write any."""
+"""Reader of the pickles of ``_pickling``, in a module of its own: every worker reads pickles, few write any."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+#: Bytes of the number of parents, in front of a pickle.
+COUNT_SIZE = 4
+
 _holes = _local()
 
 
@@ -18,18 +21,18 @@ def load(data: Any, values: dict[int, Any], buffers: Sequence[Any] = ()) -> Any:
     outer = getattr(_holes, "values", None)
     _holes.values = values
     try:
-        return loads(memoryview(data)[2:], buffers=buffers)
+        return loads(memoryview(data)[COUNT_SIZE:], buffers=buffers)
     finally:
         _holes.values = outer
 
 
 def fill(index: int) -> Any:
-    """Gives the value for a hole while ``load`` runs."""
+    """Returns the value for a hole while ``load`` runs."""
     return _holes.values[index]
 
 
 def cached(function: Any, maxsize: int | None, typed: bool) -> Any:
-    """Gives ``function`` a cache of its own, empty here."""
+    """Returns ``function`` with a cache of its own, which is empty here."""
     from functools import lru_cache
 
     return lru_cache(maxsize, typed)(function)

@@ -1,37 +1,49 @@
-"""The process that workers are forked from, and what a worker does before its first task.
+"""The process that workers are forked from, and the start of a worker up to its first task.
 
-Descriptors: 3 the keeper's socket, 4 the segment with the rings, 5 the arena for large payloads, 6 the event that the
-client may sleep on, 7 the description of the caller's world, 8 that of the context, if it is to set one up: the word
-``context`` is its last argument then. An interpreter started for one worker (``start="spawn"``, contexts with GPUs) has
-the last ones at 3 to 7, its name as an argument, and what it has besides its place, if anything, as the next one.
+Descriptors: 3 the keeper's socket, 4 the segment with the rings, 5 the arena for large payloads, 6 its file on disk, 7
+the event that the client may sleep on, 8 the description of the worker environment, 9 the file in which a zygote
+records what it loads, 10 the description of the context, if the zygote sets one up: its last argument is then the word
+``context``. An interpreter started for one worker (``start="spawn"``, and contexts with GPUs) has those from 4 to 8 at
+3 to 7, and that of the context at 8. Its name is an argument, and the next one is its resource grant besides its CPU
+slot, if any.
 
-All that this imports is on the way from a program's start to its first result, so it needs hardly more than what a bare
-interpreter has.
+All that this module imports is on the way from a program's start to its first result, so it needs hardly more than a
+bare interpreter has.
 """
 
 from __future__ import annotations
 
+import _frozen_importlib
 import gc
-import importlib
 import os
 import sys
 import time
-import warnings
 
-# The module `signal` is enumerations around this one.
+# The module `signal` only adds enumerations to this one.
 from _signal import SIG_IGN, SIGTERM, signal  # type: ignore[import-not-found]
 
+from gristmill import (
+    _ending,
+    _forked,
+    _identity,
+    _loading,
+    _native,
+    _threads,
+    _worker_environment,
+)
 from gristmill import _functions as _functions  # needed by every worker, so loaded before the fork
-from gristmill import _native, _threads, _world
+from gristmill import _remote as _remote
 from gristmill._interrupt import TaskInterrupted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
     from typing import Any, NoReturn
 
 
-#: What many tasks need (functions and arguments by value, exceptions, tasks that submit tasks), in steps of some 5 ms.
+#: Modules that many tasks need (functions and arguments by value, exceptions, tasks that submit tasks), in steps of
+#: some 5 ms.
 _OFTEN_NEEDED = (
     "logging",
     "typing",
@@ -43,22 +55,29 @@ _OFTEN_NEEDED = (
 )
 
 
-#: What begins the argument that says what a worker has besides its place, before it sets its context up.
-_EQUIPMENT = "equipment="
-#: What the C library was told for this process only, if the program has told it nothing.
+#: Prefix of the argument with a worker's resource grant besides its CPU slot, before it sets its context up.
+_GRANT = "grant="
+#: Setting of the C library for this process only, if the program has set none.
 _HUGE_PAGES = "glibc.malloc.hugetlb=1"
-#: Seconds by which the first result in a context may come later so that workers are forked, and end, in a tenth of the
-#: time: these, and a share of what the setup took, up to a limit.
+#: Seconds by which the first result in a context may be delayed so that workers fork and end in a tenth of the time:
+#: this minimum, and a share of the setup's duration, up to a limit.
 _HUGE_PAGES_MIN_S = 0.02
 _HUGE_PAGES_SHARE = 0.2
 _HUGE_PAGES_MAX_S = 0.5
 
-#: Set by a node agent. Batch systems that end a job tell every process of it; there the agent decides.
+#: The file name of Python's import system, as in its code.
+_IMPORT = _frozen_importlib._find_and_load.__code__.co_filename  # type: ignore[attr-defined]
+
+#: The variable that holds which task of which worker started a process.
+_TASK = b"GRISTMILL_TASK"
+
+#: The variable that a node agent sets. Batch systems that end a job signal every process of it; on a node the agent
+#: decides.
 _NODE = "GRISTMILL_NODE"
 
 
 def main() -> None:
-    """Serves a keeper until it hangs up, or runs as one worker if the command line names it."""
+    """Serves a keeper until it hangs up, or runs as one worker if the command line names one."""
     cores = _native.cpu_count()
     names = sys.argv[2:]
     has_context = names[-1:] == ["context"]
@@ -66,30 +85,36 @@ def main() -> None:
         del os.environ["GLIBC_TUNABLES"]
     if names and names[0] != "context":
         slot, epoch = map(int, names[0].split("."))
-        description = _read_all(6)
-        context = _take(7) if has_context else b""
-        world = _world.enter(description, _is_bare(context))
+        description = _read_all(7)
+        context = _take(8) if has_context else b""
+        environment = _forked.guarded(_worker_environment.enter, description, _is_bare(context))
         keeper = int(os.environ["GRISTMILL_KEEPER"])
-        _native.become_a_worker(keeper, os.getppid(), None, [3, 4, 5, 6])
-        _world.settle(world)
+        _native.become_a_worker(keeper, os.getppid(), None, [3, 4, 5, 6, 7])
+        _worker_environment.settle(environment)
+        environment["is_own"] = True
         if context:
-            world["context"] = (context, description)
-        if len(names) > 1 and names[1].startswith(_EQUIPMENT):
-            world["equipment"] = _equipment_of(names[1])
-        _work((slot, epoch), (3, 4, 5), world, cores, lambda: None)
-    description = _read_all(7)
-    context = _take(8) if has_context else b""
-    world = _world.enter(description, _is_bare(context))
+            environment["context"] = (context, description)
+        if len(names) > 1 and names[1].startswith(_GRANT):
+            environment["grant"] = _grant_of(names[1])
+        _work((slot, epoch), (3, 4, 5, 6), environment, cores, lambda: None)
+    description = _read_all(8)
+    context = _take(10) if has_context else b""
+    _loading.note_in(9)
+    environment = _forked.guarded(_worker_environment.enter, description, _is_bare(context))
+    threads_by = _preload(environment)
     if _NODE in os.environ:
-        signal(SIGTERM, SIG_IGN)  # workers are forked deaf, and choose for themselves
+        signal(SIGTERM, SIG_IGN)  # forked workers ignore it too, and choose for themselves
     begun = time.monotonic()
     if context:
         _set_up(context, description)
     setup_seconds = time.monotonic() - begun
-    _leave_if_threaded(world)
-    _world.find_threaded_libraries()
+    _loading.stop_noting()
+    _leave_if_threaded(threads_by)
+    _worker_environment.find_threaded_libraries()
     zygote = _native.Zygote(3)
-    gc.collect()
+    if context or environment["preload"] or environment["needs_pickling"]:
+        # A collection costs more than the garbage of a bare interpreter.
+        gc.collect()
     gc.freeze()
     if context:
         longest = min(_HUGE_PAGES_MIN_S + setup_seconds * _HUGE_PAGES_SHARE, _HUGE_PAGES_MAX_S)
@@ -99,7 +124,7 @@ def main() -> None:
     try:
         modules = iter(_OFTEN_NEEDED)
         worker = zygote.serve(
-            lambda: _world.settle(world),
+            lambda: _begin(environment),
             lambda: _warm_up(modules),
             _threads.are_running,
         )
@@ -108,60 +133,86 @@ def main() -> None:
         os._exit(1)
     if worker is None:
         _tear_down()
+        _end()
         os._exit(0)
-    _work(worker, (4, 5, 6), world, cores, zygote.at_work)
+    _work(worker, (4, 5, 6, 7), environment, cores, zygote.at_work)
 
 
 def _warm_up(modules: Iterator[str]) -> bool:
-    """Loads the next module; false when none is left. One at a time, because a worker may be asked for meanwhile."""
+    """Loads the next module. Returns ``False`` when none is left.
+
+    Loads one module at a time, because a worker may be requested meanwhile.
+    """
     module = next(modules, None)
     if module is None:
         gc.collect()
         gc.freeze()
         return False
     try:
-        importlib.import_module(module)
-    except Exception:  # whoever needs it will say so
+        __import__(module)
+    except Exception:  # the code that needs it reports it
         return True
     return True
 
 
 def _work(
     worker: tuple[int, int],
-    memory: tuple[int, int, int],
-    world: dict[str, Any],
+    memory: tuple[int, int, int, int],
+    environment: dict[str, Any],
     cores: int,
     tell: Callable[[], None],
 ) -> NoReturn:
-    """Runs tasks until told to stop; never returns. ``tell`` is called once the initializer has returned."""
+    """Runs tasks until told to stop. Never returns. Calls ``tell`` once the initializer has returned."""
     code = 1
     slot, epoch = worker
     try:
         os.environ["GRISTMILL_WORKER"] = f"{slot}.{epoch}.{os.environ.get('GRISTMILL_TREE', '')}"
+        _identity.adopt(environment["key"])
         signal(_native.INTERRUPT_SIGNAL, _on_interrupt)
         if _NODE in os.environ:
             _native.outlast_end()
         _bind(slot)
-        if "equipment" in world:
-            importlib.import_module("gristmill._equipment").equip(*world["equipment"])
-        _native.serve(memory, slot, _spin_us(world, slot, cores), lambda: _initialize(world, tell))
+        _loading.watch()
+        if "grant" in environment:
+            from gristmill import _resource_grant
+
+            _resource_grant.apply(*environment["grant"])
+        spin_us = _spin_us(environment, slot, cores)
+        _native.serve(memory, worker, spin_us, _own_mark(), lambda: _initialize(environment, tell))
         code = 0
+        if _ending.lasts() or _has_rest():
+            # Others need not wait for the CPU slot.
+            _native.tell_left()
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
         _tear_down()
-        _flush()
+        _end()
         os._exit(code)
 
 
-def _equipment_of(argument: str) -> tuple[int, int, list[int]]:
-    """The worker's GPUs, a bit each, how many places it fills, and the slots of these where they are named."""
-    devices, places, slots = argument.removeprefix(_EQUIPMENT).split(":")
+def _own_mark() -> bytes | None:
+    """Returns the mark of this worker's tasks in ``os.environ``, as an object of its own, which the worker writes to.
+
+    Python reads the environment once, so a program that is given a copy of ``os.environ`` would otherwise lack the
+    mark.
+    """
+    copies = getattr(os.environ, "_data", {})
+    mark = copies.get(_TASK)
+    if type(mark) is not bytes:
+        return None
+    mark = copies[_TASK] = bytes(bytearray(mark))
+    return mark
+
+
+def _grant_of(argument: str) -> tuple[int, int, list[int]]:
+    """Returns the worker's GPUs, one bit each, the number of its CPU slots, and these slots if they are named."""
+    devices, places, slots = argument.removeprefix(_GRANT).split(":")
     return int(devices), max(int(places), 1), [int(slot) for slot in slots.split(",") if slot]
 
 
 def _is_bare(context: bytes) -> bool:
-    """Whether this process is to have packages of its own."""
+    """Returns whether this process gets packages of its own."""
     if not context:
         return False
     from gristmill._context import held
@@ -169,12 +220,23 @@ def _is_bare(context: bytes) -> bool:
     return held.has_packages(context)
 
 
+def _preload(environment: dict[str, Any]) -> str | None:
+    """Imports what the caller wants preloaded. Returns the name of the first module that started threads, if any."""
+    try:
+        return _forked.guarded(_worker_environment.preload, environment)
+    except SystemExit:
+        # Reported like any other exception: with a traceback, which names the module.
+        sys.excepthook(*sys.exc_info())
+        _flush()
+        os._exit(1)
+
+
 def _set_up(context: bytes, description: bytes) -> None:
-    """Sets up a context in this process; ends it, with the traceback, if that fails."""
+    """Sets up a context in this process. If that fails, prints the traceback and ends the process."""
     from gristmill._context import held
 
     try:
-        held.set_up(context, description)
+        _forked.guarded(held.set_up, context, description)
     except BaseException:
         sys.excepthook(*sys.exc_info())
         _flush()
@@ -182,52 +244,80 @@ def _set_up(context: bytes, description: bytes) -> None:
 
 
 def _tear_down() -> None:
-    """Runs the rest of this process's setup, if it has a context whose setup has a rest."""
+    """Runs the part of the context's setup behind its ``yield``, if this process has one."""
     held = sys.modules.get("gristmill._context.held")
     if held is None:
         return
     try:
-        held.tear_down()
+        _forked.guarded(held.tear_down)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    _flush()
+
+
+def _has_rest() -> bool:
+    held = sys.modules.get("gristmill._context.held")
+    return held is not None and held.has_rest()
+
+
+def _begin(environment: dict[str, Any]) -> None:
+    """Prepares a process that was forked from the zygote for its own work."""
+    _ending.forget_inherited()
+    _worker_environment.settle(environment)
+
+
+def _end() -> None:
+    """Runs the exit handlers of this process."""
+    try:
+        _forked.guarded(_ending.run)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     _flush()
 
 
 def _bind(slot: int) -> None:
-    """Binds this process to the cores and GPUs of its place, if somebody has said which these are."""
-    # One for each slot: the first is not the node's first where others have leases too. Programs that the worker starts
-    # are not meant.
+    """Binds this process to the cores and GPUs of its CPU slot, if the environment names them."""
+    # One for each slot: the first is not the node's first if other leases run there. Programs that the worker starts
+    # must not inherit it.
     places = [
         int(place) for place in os.environ.pop("GRISTMILL_NODE_PLACES", "").split(",") if place
     ]
     if "GRISTMILL_NODE_CORES" in os.environ:
-        importlib.import_module("gristmill._nodes.affinity").bind(slot, places)
+        from gristmill._nodes import affinity
+
+        affinity.bind(slot, places)
     if "GRISTMILL_NODE_GPUS" in os.environ:
         place = places[slot % len(places)] if places else slot
-        importlib.import_module("gristmill._nodes.accelerators").pin(place)
+        from gristmill._nodes import accelerators
+
+        accelerators.pin(place)
 
 
-def _spin_us(world: dict[str, Any], slot: int, cores: int) -> float | None:
-    """How long a worker polls; ``None`` where there is only one core."""
+def _spin_us(environment: dict[str, Any], slot: int, cores: int) -> float | None:
+    """Returns the polling time of a worker, microseconds; ``None`` if there is only one core."""
     if cores == 1:
         return None
-    # A polling caller has a core of its own: the workers that poll beside it are no more than the other cores.
-    spin_us: float = world["spin_us"] if slot < cores - 1 else 0.0
+    # A polling caller has a core of its own, so no more workers poll beside it than there are other cores.
+    spin_us: float = environment["spin_us"] if slot < cores - 1 else 0.0
     return spin_us
 
 
-def _leave_if_threaded(world: dict[str, Any]) -> None:
-    """Ends this process if it cannot fork; whoever asked for workers starts them in another way."""
+def _leave_if_threaded(module: str | None) -> None:
+    """Ends this process if it cannot fork. The process that requested workers starts them in another way.
+
+    ``module`` is the module of ``preload`` that has started threads, if any.
+    """
     if not _threads.are_running():
         return
-    # Once is enough: workers cannot be started beside these threads later either.
-    _warn_of_threads(world)
+    # Warned about once: workers cannot be started beside these threads later either.
+    _warn_of_threads(module)
     os._exit(_native.THREADED_EXIT_CODE)
 
 
-def _warn_of_threads(world: dict[str, Any]) -> None:
-    """Says why workers are started in another way than was asked for. Raises where warnings are errors."""
-    module = world["threads_by"]
+def _warn_of_threads(module: str | None) -> None:
+    """Warns that workers are started in another way than requested, with the reason. Raises if warnings are errors."""
+    import warnings
+
     held = sys.modules.get("gristmill._context.held")
     also = ""
     if module:
@@ -236,7 +326,7 @@ def _warn_of_threads(world: dict[str, Any]) -> None:
         by = f"the setup of context {held.name()!r}"
         also = ", each of which sets it up by itself"
     else:
-        by = "what the interpreter loads by itself"
+        by = "modules that the interpreter loads by itself"
     warnings.warn(
         f"{by} started threads: workers cannot be forked beside them and are started as interpreters of their own, as "
         f'with start="spawn"{also}',
@@ -246,34 +336,57 @@ def _warn_of_threads(world: dict[str, Any]) -> None:
     _flush()
 
 
-def _initialize(world: dict[str, Any], tell: Callable[[], None]) -> str | None:
-    """Sets up the worker's own context and calls the initializer; gives the traceback of what was raised."""
-    if "context" in world:
-        from gristmill._context import held
+def _initialize(environment: dict[str, Any], tell: Callable[[], None]) -> str | None:
+    """Runs the preload of a separate interpreter, the setup of the worker's own context, and the initializer.
 
-        try:
-            held.set_up(*world["context"])
-        except BaseException:
-            import traceback
+    Returns the traceback of an exception, or ``None``.
+    """
+    step = ""
+    try:
+        if "is_own" in environment:
+            step = "importing the modules of preload"
+            _forked.guarded(_worker_environment.preload, environment)
+            _worker_environment.settle_libraries()
+        if "context" in environment:
+            step = "the setup"
+            from gristmill._context import held
 
-            return f"the setup failed in a new worker:\n{traceback.format_exc()}"
-    if world["initializer"] is not None:
-        from gristmill import _unpickling
+            _forked.guarded(held.set_up, *environment["context"])
+        if environment["initializer"] is not None:
+            step = "the initializer"
+            _forked.guarded(_call_initializer, environment)
+    except BaseException:
+        import traceback
 
-        try:
-            function, arguments = _unpickling.load(world["initializer"], {})
-            function(*arguments)
-        except BaseException:
-            import traceback
-
-            return f"the initializer failed in a new worker:\n{traceback.format_exc()}"
+        return f"{step} failed in a new worker:\n{traceback.format_exc()}"
     tell()
     return None
 
 
-def _on_interrupt(_signal: int, _frame: object) -> None:
+def _call_initializer(environment: dict[str, Any]) -> None:
+    """Calls the initializer. If it takes longer than the caller allows, or crashes, this process ends."""
+    from gristmill import _steps, _unpickling
+
+    with _steps.Step(environment["start_timeout"]), _loading.Run("running the initializer"):
+        function, arguments = _unpickling.load(environment["initializer"], {})
+        function(*arguments)
+
+
+def _on_interrupt(_signal: int, frame: FrameType | None) -> None:
     if _native.is_interrupted():
-        raise TaskInterrupted("the task was cancelled or ran out of time")
+        if _imports(frame):
+            # An extension module cannot be imported again after its import was cut off.
+            _native.loading_interrupted()
+        raise TaskInterrupted("the task was cancelled, or its time was over")
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Returns whether a frame is part of the import of a module."""
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORT:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _flush() -> None:

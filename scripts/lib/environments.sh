@@ -1,4 +1,4 @@
-# Python environments with the engine: .venv for the developer's interpreter, .venvs/NAME for others. Sourced from the
+# Python environments with the engine and its benchmark suite: .venv for the developer's interpreter, .venvs/NAME for others. Sourced from the
 # repository's root.
 # shellcheck shell=bash
 set -euo pipefail
@@ -99,20 +99,37 @@ build() {
   mv "$1/building" "$1/built"
 }
 
+# install_bench FOLDER: installs the benchmark suite into the environment, editable. Does nothing if its metadata is as it was.
+install_bench() {
+  local project=packages/gristmill-bench
+  cmp -s "$project/pyproject.toml" "$1/gristmill-bench.toml" && return
+  pip_install "$1" --no-deps --no-build-isolation --editable "$project"
+  cp "$project/pyproject.toml" "$1/gristmill-bench.toml"
+}
+
 # Makes .venv with the developer's tools.
 make_tools() { make_environment "$venv" "$(main_python)" requirements/dev.txt; }
 
-# Makes .venv with the tools and the engine.
+# Makes .venv with the tools, the engine and the benchmark suite.
 set_up() {
   need_rust
   make_tools
   build "$venv"
+  install_bench "$venv"
 }
 
-# Installs the pinned libraries of the molecular screen into .venv.
-install_screen() { pip_install "$venv" --no-deps -r requirements/screen.txt; }
+# Installs the molecular screen of examples/ into .venv, editable, with the pinned versions of what it requires; once per
+# change of these.
+install_screen() {
+  local screen=examples/molecular_screen installed=$venv/molecular_screen.txt
+  if ! cat "$screen"/{requirements.txt,pyproject.toml} | cmp -s - "$installed"; then
+    say "installing $screen into $venv"
+    pip_install "$venv" --no-deps -r "$screen/requirements.txt" -e "$screen"
+    cat "$screen"/{requirements.txt,pyproject.toml} >"$installed"
+  fi
+}
 
-# make_other_environments PYTHON: makes .venvs/VERSION with the engine for each supported version
+# make_other_environments PYTHON: makes .venvs/VERSION with the engine and the benchmark suite for each supported version
 # that is found, but PYTHON's; the array `made` has their versions.
 made=()
 make_other_environments() {
@@ -126,6 +143,7 @@ make_other_environments() {
     fi
     make_environment ".venvs/$version" "$interpreter" requirements/test.txt
     build ".venvs/$version"
+    install_bench ".venvs/$version"
     made+=("$version")
   done
 }

@@ -6,9 +6,10 @@ source scripts/lib/environments.sh
 # install_peers PIP ARGS: installs the peers, and what else the arguments name.
 install_peers() { pip_install "$venv" -r requirements/peers.txt "$@"; }
 
-# Installs the libraries that the applications of the suite use, beside the peers. Data packages are taken without what
+# Installs the libraries that the applications of the suite use, beside the peers; the molecular screen is one of them. Data packages are taken without what
 # they require, which the first list has already.
 install_suite_libraries() {
   install_peers -r requirements/apps.txt
   pip_install "$venv" --no-deps -r requirements/apps-data.txt
+  install_screen
 }

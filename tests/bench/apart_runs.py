@@ -1,4 +1,4 @@
-"""What tests of runs in namespaces share."""
+"""Helpers for tests of runs in namespaces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gristmill._cli import main
-from gristmill.bench import apart
+from gristmill_bench import apart
 
 
 @cache
@@ -19,14 +19,14 @@ def _missing() -> str | None:
 
 
 def need_namespaces() -> None:
-    """Skips a test where users get no namespaces."""
+    """Skips a test where users cannot create namespaces."""
     reason = _missing()
     if reason is not None:
         pytest.skip(reason)
 
 
 def run(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[Path, Any]:
-    """Runs a synthetic application with failures from the command line; gives its folder and summary."""
+    """Runs a synthetic application with failures from the command line; returns its folder and its summary."""
     base = ["--app.base", "synthetic", "--app.config.tasks", "8", "--app.rate", "0.125"]
     options = ["--run.folder", str(folder), "--run.timeout", "60"]
     assert main(["bench", "run", "--app", "failures", *base, *options, *words]) == 0

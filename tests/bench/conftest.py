@@ -1,4 +1,4 @@
-"""What the tests of the suite share: a skip where what it needs is not installed."""
+"""Shared setup of the suite's tests: a skip where a requirement of the suite is not installed."""
 
 import importlib.util
 from pathlib import Path
@@ -8,12 +8,14 @@ import pytest
 from not_installed import NotInstalled
 
 MISSING = [
-    name for name in ("msgspec", "pydantic", "tomli_w") if importlib.util.find_spec(name) is None
+    name
+    for name in ("gristmill_bench", "msgspec", "pydantic", "tomli_w")
+    if importlib.util.find_spec(name) is None
 ]
 
 
 def pytest_pycollect_makemodule(
     module_path: Path, parent: pytest.Collector
 ) -> pytest.Module | None:
-    reason = f"gristmill[bench]: {', '.join(MISSING)} missing" if MISSING else None
+    reason = f"gristmill-bench: {', '.join(MISSING)} missing" if MISSING else None
     return NotInstalled.of(module_path, parent, reason)

@@ -1,4 +1,4 @@
-"""Records for the tests of replays: lines as a run of ours leaves them, and documents of WfFormat."""
+"""Records for the tests of replays: lines as one of our runs leaves them, and documents of WfFormat."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def line(
     size: int | None = None,
     failed: bool = False,
 ) -> dict[str, Any]:
-    """A task that began when it was submitted."""
+    """Returns the record of a task that began when it was submitted."""
     execution = {"task_start_time": at, "task_end_time": at + seconds}
     return {
         "task_id": name,
@@ -40,7 +40,9 @@ def write_lines(path: Path, *lines: dict[str, Any]) -> Path:
 def workflow(
     tasks: dict[str, tuple[float, Sequence[str]]], sizes: dict[str, int] | None = None
 ) -> dict[str, Any]:
-    """Tasks by name, with their seconds and parents; each has written a file of its name, if that has a size."""
+    """Returns a WfFormat document of tasks, each with its name, seconds and parents. A task that has a size wrote a
+    file of its name.
+    """
     written = sizes or {}
     specified = [
         {

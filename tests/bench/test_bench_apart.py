@@ -1,4 +1,4 @@
-"""What kills runs in namespaces of its own, or not at all: nobody else's processes are ever in reach."""
+"""Failures that kill processes run in namespaces of their own, or not at all: a run can never reach other processes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from gristmill._cli import main
-from gristmill.bench import BenchError, Engine, apart
-from gristmill.bench.apart import Fence, NotApart
-from gristmill.bench.apps.failures import Failures
-from gristmill.bench.executors.here import Inline
-from gristmill.bench.faults.kinds import _NODE, HARMFUL, FailureKind, Scene, fail
+from gristmill_bench import BenchError, Engine, apart
+from gristmill_bench.apart import Fence, NotApart
+from gristmill_bench.apps.failures import Failures
+from gristmill_bench.executors.here import Inline
+from gristmill_bench.faults.kinds import _NODE, HARMFUL, FailureKind, Scene, fail
 
 from apart_runs import need_namespaces, run
 
-#: Real runs, of seconds: ./dev suite has them all.
+#: Real runs that take seconds: ./dev suite runs all of them.
 pytestmark = pytest.mark.slow
 
 HERE = os.readlink("/proc/self/ns/pid")
@@ -30,7 +30,7 @@ KILLING = [*sorted(HARMFUL), "random"]
 
 @pytest.fixture
 def signals(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The signals that this process would have sent: it sends none."""
+    """Replaces the functions that send signals; returns the process of each signal that would have been sent."""
     sent: list[int] = []
     monkeypatch.setattr(os, "kill", lambda process, number: sent.append(process))
     monkeypatch.setattr(signal, "pidfd_send_signal", lambda *given: sent.append(given[0]))
@@ -53,7 +53,7 @@ def test_an_application_that_kills_is_refused_outside(
 
 @pytest.mark.parametrize("kind", sorted(HARMFUL))
 @pytest.mark.parametrize("fence", [None, Fence(HERE), Fence("pid:[1]")])
-def test_a_task_that_finds_itself_outside_kills_nobody(
+def test_a_task_that_finds_itself_outside_kills_no_process(
     kind: FailureKind, fence: Fence | None, signals: list[int]
 ) -> None:
     scene = Scene(program=1, may_die=True, memory_size=1, fence=fence)
@@ -105,7 +105,7 @@ def test_a_run_apart_cannot_have_its_folder_where_it_has_other_files(
 
 
 def refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """What is said of a run that cannot be put apart; there is none."""
+    """Returns the error message for a run that cannot have namespaces; no run is started."""
     words = ["--app", "failures", "--app.base", "fib", "--app.type", "node-killed"]
     assert main(["bench", "run", *words, "--run.folder", str(folder / "runs")]) == 2
     assert not (folder / "runs").exists()
@@ -114,7 +114,7 @@ def refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.fixture
 def bystander() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is below this one, as the run is."""
+    """Yields a process that is a child of this one, as the run is."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     yield process
     process.communicate(b"\n")
@@ -139,7 +139,7 @@ def test_what_is_apart_ends_with_its_time_and_leaves_no_files(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
-    # Its fork server has a folder for temporary files, and is killed.
+    # The fork server of this executor has a folder for temporary files, and is killed.
     words = ["--app", "synthetic", "--app.sleep", "3600", "--executor", "processes"]
     options = ["--run.apart", "true", "--run.timeout", "2", "--run.folder", str(tmp_path)]
     assert main(["bench", "run", *words, *options]) == 2
@@ -149,7 +149,7 @@ def test_what_is_apart_ends_with_its_time_and_leaves_no_files(
 
 
 def mentioning(folder: Path) -> list[Path]:
-    """The processes on whose command lines that is."""
+    """Returns the processes whose command lines mention the folder."""
     lines = Path("/proc").glob("[0-9]*/cmdline")
     return [one for one in lines if str(folder).encode() in bytes_of(one)]
 

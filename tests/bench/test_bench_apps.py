@@ -1,4 +1,4 @@
-"""The applications compute what they should, on any executor, and see when they have not."""
+"""The applications compute correct results on any executor, and detect wrong ones."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from gristmill.bench import App, Engine, ExecutorPlugin, WrongResult
-from gristmill.bench.apps.cholesky import Cholesky
-from gristmill.bench.apps.fib import Fib
-from gristmill.bench.apps.kernels import BlackScholes, Jacobi, MatMul
-from gristmill.bench.apps.mapreduce import MapReduce
-from gristmill.bench.apps.metg import Metg, Point
-from gristmill.bench.apps.stencil import Stencil
-from gristmill.bench.apps.synthetic import Synthetic
-from gristmill.bench.executors.here import Inline, Threads
-from gristmill.bench.executors.ours import Gristmill
+from gristmill_bench import App, Engine, ExecutorPlugin, WrongResult
+from gristmill_bench.apps.cholesky import Cholesky
+from gristmill_bench.apps.fib import Fib
+from gristmill_bench.apps.kernels import BlackScholes, Jacobi, MatMul
+from gristmill_bench.apps.mapreduce import MapReduce
+from gristmill_bench.apps.metg import Metg, Point
+from gristmill_bench.apps.stencil import Stencil
+from gristmill_bench.apps.synthetic import Synthetic
+from gristmill_bench.executors.here import Inline, Threads
+from gristmill_bench.executors.ours import Gristmill
 
 PATTERNS = ("none", "chain", "stencil", "fft", "tree", "all")
 APPS = [
@@ -66,7 +66,7 @@ def test_what_was_prepared_is_not_made_again_by_the_run(
 
 
 class Old(App):
-    """An application that prepares nothing, as plug-ins that know of no such step."""
+    """An application without a preparation step, as older plug-ins are."""
 
     def run(self, engine: Engine, folder: Path) -> Any:
         return self.inputs(folder), list(engine.map(abs, [-1]))
@@ -135,7 +135,7 @@ def test_a_wrong_result_is_seen(app: App, wrong: Any, tmp_path: Path) -> None:
 
 
 class Careless:
-    """An executor that does something else with a task than it should."""
+    """An executor that changes the arguments of tasks."""
 
     def __init__(self, changed: Any) -> None:
         self._inner = Inline().open()

@@ -1,4 +1,4 @@
-"""What cannot be run is refused in one line, and a run that fails says in one line why."""
+"""Bad input is refused in one line, and a run that fails says in one line why."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from plugged import install
 
 from gristmill._cli import main
-from gristmill.bench import BenchError, plugins, resolve, run
-from gristmill.bench.faults import notes
+from gristmill_bench import BenchError, plugins, resolve, run
+from gristmill_bench.faults import notes
 
-#: Applications of somebody else.
+#: Applications of a third party.
 THEIRS = """
 import sys
 
-from gristmill.bench import App
+from gristmill_bench import App
 
 
 class Raises(App):
@@ -54,7 +54,7 @@ CLASSES = ("Raises", "Leaves", "Counts", "Half", "Synthetic")
 
 @pytest.fixture
 def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Installs them, for this process and those of runs."""
+    """Installs the third-party applications, for this process and for runs."""
     install(tmp_path, monkeypatch, "theirs", THEIRS, CLASSES)
 
 
@@ -66,8 +66,8 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--run.environment", '{"A=B": "1"}'], "no variable can be 'A=B'"),
         (["--run.environment", '{"A": "\\u0000"}'], "no variable can be 'A'"),
         (["--run.folder", os.fsdecode(b"/tmp/\xff")], "is not UTF-8"),
-        (["--executor.spin_us", "-5"], "executor.spin_us: "),
-        (["--executor.spin_us", "nan"], "executor.spin_us: "),
+        (["--executor.spin_seconds", "-5"], "executor.spin_seconds: "),
+        (["--executor.spin_seconds", "nan"], "executor.spin_seconds: "),
         (["--executor.loss_retries", "99999999"], "executor.loss_retries: "),
         (["--records.file", "config.toml"], "config.toml is a file of the run itself"),
         (["--app", "half"], "app 'half', from theirs:Half of theirs, lacks check"),
@@ -91,7 +91,7 @@ def test_what_is_wrong_is_said_in_a_line(
     assert says in line
 
 
-def test_a_name_that_two_have_keeps_nobody_from_the_others(
+def test_a_name_that_two_have_does_not_hide_the_others(
     theirs: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", "list"]) == 0
@@ -146,7 +146,7 @@ def test_a_plugin_is_found_that_is_installed_while_the_program_runs(
     later = points.parent.with_name("later-1.0.dist-info")
     later.mkdir()
     (later / "METADATA").write_text("Metadata-Version: 2.1\nName: later\nVersion: 1.0\n")
-    (later / points.name).write_text("[gristmill.bench.app]\nlater = theirs:Half\n")
-    # The clock of files may not have moved since.
+    (later / points.name).write_text("[gristmill_bench.app]\nlater = theirs:Half\n")
+    # The file system's clock may not have advanced since the last change.
     os.utime(later.parent, (1, 1))
     assert "later" in plugins.names("app")

@@ -1,4 +1,4 @@
-"""The applications of chemistry: real molecules, each finds its own result right, and sees when it is not."""
+"""Applications of chemistry with real molecules: each accepts its own result, and detects a wrong one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import pytest
 from pydantic import ValidationError
 
 from gristmill._cli import main
-from gristmill.bench import App, BenchError, Engine, WrongResult
-from gristmill.bench.apps.docking import receptor, tasks
-from gristmill.bench.apps.docking.campaign import Docking
-from gristmill.bench.apps.examol import ExaMol, molecules
-from gristmill.bench.apps.lnni import Lnni
-from gristmill.bench.apps.moldesign import MolDesign
-from gristmill.bench.apps.molscreen import MolScreen
-from gristmill.bench.executors.here import Inline
+from gristmill_bench import App, BenchError, Engine, WrongResult
+from gristmill_bench.apps.docking import receptor, tasks
+from gristmill_bench.apps.docking.campaign import Docking
+from gristmill_bench.apps.examol import ExaMol, molecules
+from gristmill_bench.apps.lnni import Lnni
+from gristmill_bench.apps.moldesign import MolDesign
+from gristmill_bench.apps.molscreen import MolScreen
+from gristmill_bench.executors.here import Inline
 
 APPS: dict[str, App] = {
     "docking": Docking(ligands=20, initial=2, iterations=1, batch=2, share=10, atoms=12, edge=15),
@@ -33,17 +33,17 @@ APPS: dict[str, App] = {
 }
 
 
-#: Those that compute for seconds.
+#: Applications that compute for seconds.
 SLOW = {"docking", "examol", "lnni", "moldesign", "molscreen"}
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:
-    """What a test of an application is marked with."""
+    """Returns the marks for the test of an application."""
     return [pytest.mark.slow] if name in SLOW else []
 
 
 def needed(name: str) -> App:
-    """The application; a skip where it cannot run."""
+    """Returns the application; skips the test where the application cannot run."""
     reason = APPS[name].missing()
     if reason is not None:
         pytest.skip(f"{name}: {reason}")
@@ -52,7 +52,7 @@ def needed(name: str) -> App:
 
 @cache
 def result_of(name: str) -> Any:
-    """What it finds on no executor."""
+    """Returns the result of the application in this process, without an executor."""
     with TemporaryDirectory(prefix="gb-") as folder:
         return APPS[name].run(Engine(Inline().open()), Path(folder))
 
@@ -67,7 +67,7 @@ def test_each_application_finds_its_own_result_right(name: str) -> None:
 
 @dataclass
 class Wrong:
-    """A result that something was done to."""
+    """A result after a change that makes it wrong."""
 
     name: str
     spoil: Callable[[Any], Any]
@@ -98,14 +98,14 @@ def shifted(predicted: dict[str, float]) -> dict[str, float]:
 
 
 def moved(docked: list[Any]) -> list[Any]:
-    """The first atom of the last pose is elsewhere."""
+    """Moves the first atom of the last pose."""
     before, atom, after = docked[-1].pose.partition("ATOM")
     far = f"{before}{atom}{after[:26]}{99.0:8.3f}{after[34:]}"
     return last(pose=far)(docked)
 
 
 def swapped(known: dict[str, float]) -> dict[str, float]:
-    """The last molecule was simulated before the one that is before it."""
+    """Swaps the last two simulated molecules."""
     *head, left, right = known.items()
     return dict([*head, right, left])
 
@@ -155,7 +155,7 @@ def test_molecules_are_screened_again_by_other_numbers_a_task(
     found = app.run(engine, tmp_path)
     assert engine.submitted == 2 + 60 + 3
     assert app.figures(found).keys() == {"screening_s", "screening_by_1_s", "screening_by_20_s"}
-    monkeypatch.setattr("gristmill.bench.apps.molscreen.score_batch", lambda _, batch: [len(batch)])
+    monkeypatch.setattr("gristmill_bench.apps.molscreen.score_batch", lambda _, batch: [len(batch)])
     with pytest.raises(WrongResult, match="1 molecules a task score other than 30"):
         app.run(Engine(Inline().open()), tmp_path)
 

@@ -1,4 +1,4 @@
-"""``gristmill bench``: a run from the command line, its folder, what is refused, and plug-ins of others."""
+"""``gristmill bench``: a run from the command line, its folder, refused input, and third-party plug-ins."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 from gristmill._cli import main
-from gristmill.bench.command import fields_of
-from gristmill.bench.compare import table
-from gristmill.bench.config import merge, resolve
-from gristmill.bench.run import variables
+from gristmill_bench.command import fields_of
+from gristmill_bench.compare import table
+from gristmill_bench.config import merge, resolve
+from gristmill_bench.run import variables
 
 FIB = ["bench", "run", "--app", "fib", "--app.n", "8", "--executor", "inline"]
 
 
 def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], *words: str) -> Path:
-    """Runs that; gives the folder of the run."""
+    """Runs the command with these words; returns the folder of the run."""
     assert main([*words, "--run.folder", str(tmp_path)]) == 0
     return Path(capsys.readouterr().out.splitlines()[-1])
 
@@ -92,7 +92,7 @@ def _bytes_of(path: Path) -> bytes:
         return b""
 
 
-#: Runs in each interpreter of a run before anything else: tells of it, and stays.
+#: A program that each interpreter of a run runs first: it reports its process and stays alive.
 STAYS = """
 import os, time
 if os.path.basename(os.environ["TMPDIR"]).startswith("gb-"):
@@ -249,7 +249,7 @@ def test_a_run_that_fails_is_told_in_the_place_of_its_figures(
 
 
 def one(seconds: float) -> dict[str, Any]:
-    """The summary of a run."""
+    """Returns the summary of a run."""
     phases = dict.fromkeys(("open", "warm-up", "close"), 0.0) | {"run": seconds}
     return {"seconds": phases, "tasks_per_second": 1.0, "figures": {}}
 
@@ -273,17 +273,9 @@ def test_runs_are_compared_with_those_of_the_same_turn() -> None:
 def test_an_executor_that_is_not_installed_says_how_it_would_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("gristmill.bench.plugins._is_installed", lambda name: name != "loky")
+    monkeypatch.setattr("gristmill_bench.plugins._is_installed", lambda name: name != "loky")
     assert main(["bench", "run", "--app", "fib", "--executor", "loky"]) == 2
     assert "executor 'loky' is not available here: pip install loky" in capsys.readouterr().err
-
-
-def test_without_what_it_needs_the_command_says_how_it_is_installed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert main(["bench", "run", "--app", "fib"]) == 2
-    assert "pip install gristmill[bench]" in capsys.readouterr().err
 
 
 def test_later_files_count_more_and_another_plugin_takes_nothing_over() -> None:
@@ -325,7 +317,7 @@ THEIRS = """
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from gristmill.bench import (
+from gristmill_bench import (
     App, Engine, ExecutorPlugin, FilterPlugin, RecordsPlugin, TransformerPlugin, WrongResult
 )
 
@@ -396,14 +388,14 @@ class Naming:
 
 
 def wheel(folder: Path) -> Path:
-    """A distribution with a plug-in of each kind."""
+    """Builds a distribution with a plug-in of each kind."""
     path = folder / "theirs-1.0-py3-none-any.whl"
     entries = (
-        "[gristmill.bench.app]\nsquares = theirs:Squares\n"
-        "[gristmill.bench.executor]\none-thread = theirs:OneThread\n"
-        "[gristmill.bench.filter]\nlarge = theirs:Large\n"
-        "[gristmill.bench.transformer]\nboxes = theirs:Boxes\n"
-        "[gristmill.bench.records]\nnames = theirs:Names\n"
+        "[gristmill_bench.app]\nsquares = theirs:Squares\n"
+        "[gristmill_bench.executor]\none-thread = theirs:OneThread\n"
+        "[gristmill_bench.filter]\nlarge = theirs:Large\n"
+        "[gristmill_bench.transformer]\nboxes = theirs:Boxes\n"
+        "[gristmill_bench.records]\nnames = theirs:Names\n"
     )
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("theirs.py", THEIRS)
@@ -420,7 +412,7 @@ def wheel(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_package_of_somebody_else_brings_plugins_by_being_installed(tmp_path: Path) -> None:
+def test_a_third_party_package_brings_plugins_by_being_installed(tmp_path: Path) -> None:
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     subprocess.run([*pip, "--target", str(site), str(wheel(tmp_path))], check=True)

@@ -1,4 +1,4 @@
-"""Parsl's kernel over workers that it reaches directly, and as many workers of HTEX as were asked for."""
+"""Parsl's kernel over workers that it reaches directly. HTEX has as many workers as were requested."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gristmill.bench.errors import BenchError
-from gristmill.bench.executors.direct import DirectExecutor
-from gristmill.bench.executors.parsls import Parsl
-from gristmill.bench.plugins import find, make
+from gristmill_bench.errors import BenchError
+from gristmill_bench.executors.direct import DirectExecutor
+from gristmill_bench.executors.parsls import Parsl
+from gristmill_bench.plugins import find, make
 
 pytestmark = pytest.mark.skipif(
     find("executor", "parsl").missing() is not None, reason="pip install parsl"
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def _found_by_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their interpreters import this module."""
+    """Lets the workers' interpreters import this module."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
 
 
@@ -30,12 +30,12 @@ def half(number: Any) -> float:
 
 
 def count_up() -> object:
-    """Gives what cannot be sent."""
+    """Returns a value that cannot be sent."""
     return (number for number in range(3))
 
 
 class Torn(Exception):
-    """An error that cannot be read where it arrives: its text is all that travels."""
+    """An error that the receiver cannot unpickle: only its text travels."""
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(f"{what}: {why}")
@@ -50,7 +50,7 @@ def die() -> None:
 
 
 def meet(folder: str, workers: int) -> int:
-    """Waits for so many others."""
+    """Waits until this many workers run this function."""
     Path(folder, str(os.getpid())).touch()
     while len(os.listdir(folder)) < workers:
         os.sched_yield()
@@ -73,7 +73,7 @@ def test_tasks_go_to_workers_directly_and_all_of_these_work(queues: Any, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_direct_worker_that_is_killed_ends_all_tasks_and_holds_nobody_up() -> None:
+def test_a_direct_worker_that_is_killed_ends_all_tasks_and_blocks_no_waiter() -> None:
     backend = Parsl(workers=2, executor="direct").open()
     try:
         assert backend.submit(half, 8).result(60) == 4

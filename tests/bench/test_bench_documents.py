@@ -1,4 +1,4 @@
-"""Records that others read: WfFormat and traces."""
+"""Records in formats that other tools read: WfFormat and traces."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gristmill.bench import Engine
-from gristmill.bench.ended import Ended, Failure
-from gristmill.bench.executors.here import Inline
-from gristmill.bench.records.documents import Perfetto, WfFormat
+from gristmill_bench import Engine
+from gristmill_bench.ended import Ended, Failure
+from gristmill_bench.executors.here import Inline
+from gristmill_bench.records.documents import Perfetto, WfFormat
 
 
 def twice(number: int) -> int:
@@ -22,7 +22,7 @@ def fail(number: int) -> int:
 
 
 def recorded(plugin: WfFormat | Perfetto, folder: Path) -> Any:
-    """A chain of two tasks, one that needs both, and one that fails."""
+    """Records a chain of two tasks, a task that needs both, and a task that fails; returns the document."""
     records = plugin.open(folder)
     engine = Engine(Inline().open(), records=records)
     first = engine.submit(twice, 1)

@@ -1,4 +1,4 @@
-"""A run that has failed ends soon, on each executor: what has not begun is not begun any more."""
+"""A failed run ends soon, on each executor: tasks that have not begun never begin."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from gristmill.bench.executors.base import ExecutorPlugin
-from gristmill.bench.executors.batches import Batches
-from gristmill.bench.executors.here import Threads
-from gristmill.bench.plugins import find, make
+from gristmill_bench.executors.base import ExecutorPlugin
+from gristmill_bench.executors.batches import Batches
+from gristmill_bench.executors.here import Threads
+from gristmill_bench.plugins import find, make
 
-#: Some hand out a few tasks more than there are workers.
+#: Tasks that wait. Some executors hand out a few tasks more than they have workers.
 WAITING = 20
 
 
@@ -59,7 +59,7 @@ def test_what_waits_when_a_run_has_failed_is_not_begun(name: str, tmp_path: Path
     behind = backend.submit(leave_sign, waiting[-1])
     while not begun.exists():
         os.sched_yield()
-    # What runs goes on until what waits has ended.
+    # Running tasks continue until the waiting tasks have ended.
     behind.add_done_callback(lambda _: gate.unlink())
     backend.shutdown()
     assert not signs[-1].exists()
@@ -87,7 +87,7 @@ def test_a_long_chain_ends_with_what_its_first_task_has_raised(tmp_path: Path) -
 
 
 class Held:
-    """An executor whose maps give nothing until they are cancelled."""
+    """An executor whose maps yield nothing until they are cancelled."""
 
     def __init__(self) -> None:
         self.is_cancelled = threading.Event()

@@ -1,4 +1,4 @@
-"""Tasks of an application on any executor: futures as arguments, what travels by name, what is noted."""
+"""Tasks of an application on any executor: futures as arguments, values that travel by name, and the notes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from gristmill import _descent
-from gristmill.bench import Engine, RunFailed, resolve, run_names, start
-from gristmill.bench.call import value_of
-from gristmill.bench.executors.here import Inline, Threads
-from gristmill.bench.executors.ours import Gristmill
-from gristmill.bench.executors.parsls import GristmillParsl
-from gristmill.bench.executors.pools import Pool, Processes
-from gristmill.bench.filters import ObjectSize
-from gristmill.bench.records.documents import Perfetto, WfFormat
-from gristmill.bench.records.lines import JsonLines
-from gristmill.bench.transformers.files import FileName, PickledFiles
-from gristmill.bench.transformers.memory import SharedMemory
+from gristmill import instruments
+from gristmill_bench import Engine, RunFailed, resolve, run_names, start
+from gristmill_bench.call import value_of
+from gristmill_bench.executors.here import Inline, Threads
+from gristmill_bench.executors.ours import Gristmill
+from gristmill_bench.executors.parsls import GristmillParsl
+from gristmill_bench.executors.pools import Pool, Processes
+from gristmill_bench.filters import ObjectSize
+from gristmill_bench.records.documents import Perfetto, WfFormat
+from gristmill_bench.records.lines import JsonLines
+from gristmill_bench.transformers.files import FileName, PickledFiles
+from gristmill_bench.transformers.memory import SharedMemory
 
 EXECUTORS = {
     "inline": Inline(),
@@ -51,7 +51,7 @@ def repeat(text: str, count: int) -> str:
 
 
 def spoil(array: Any, others: Any) -> Any:
-    """Gives copies, and writes to what it was given."""
+    """Returns copies of its arguments, and then overwrites one argument."""
     copy = array.copy(), {"a": others["a"].copy(), "b": [others["b"][0].copy()]}
     array[:] = -1
     return copy
@@ -160,7 +160,7 @@ def test_records_have_the_steps_of_each_task_in_order(backend: Any, tmp_path: Pa
 
 
 class Garbled(OSError):
-    """Says nothing."""
+    """An error whose text is unusable."""
 
     def __str__(self) -> str:
         raise LookupError
@@ -189,7 +189,7 @@ def test_errors_whose_text_is_no_text_are_recorded_with_all_others(tmp_path: Pat
 
 
 class Forgetful:
-    """An executor that keeps what tasks return to itself."""
+    """An executor that does not return the results of its tasks."""
 
     def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         function(*args, **kwargs)
@@ -215,7 +215,7 @@ def test_what_an_executor_tells_late_is_waited_for(tmp_path: Path) -> None:
     inner, told = Inline().open(), threading.Event()
 
     class Late:
-        """Gives results at once, and calls back when it is told to."""
+        """An executor that calls the callbacks of its futures only when the test says so."""
 
         def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
             future = inner.submit(function, *args, **kwargs)
@@ -275,8 +275,8 @@ def test_files_of_a_run_that_was_killed_are_removed_and_no_others(
             left.append(Path(plugin.open(tmp_path).transform("an object").path))
         return 137
 
-    monkeypatch.setattr(_descent, "run_below", run_until_killed)
-    monkeypatch.setattr(_descent, "last_line", lambda log: "killed")
+    monkeypatch.setattr(instruments, "run_below", run_until_killed)
+    monkeypatch.setattr(instruments, "last_line", lambda log: "killed")
     tables: dict[str, Any] = {
         "app": {"name": "fib"},
         "executor": {"name": "inline"},

@@ -1,4 +1,4 @@
-"""Applications in which tasks are made to fail: each way on our executor and on the standard library's."""
+"""Applications with injected task failures: each failure on our executor and on the standard library's."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Any
 import pytest
 
 from gristmill._cli import main
-from gristmill.bench import Engine, ExecutorPlugin
-from gristmill.bench.apps.failures import Failures, Tally
-from gristmill.bench.apps.synthetic import Synthetic
-from gristmill.bench.command import fields_of
-from gristmill.bench.config import merge, resolve
-from gristmill.bench.executors.here import Inline
-from gristmill.bench.executors.ours import Gristmill
-from gristmill.bench.executors.pools import Processes
-from gristmill.bench.faults import notes
-from gristmill.bench.faults.evidence import read
-from gristmill.bench.faults.injector import Plan
-from gristmill.bench.faults.kinds import FAILURE_KINDS, FailureKind, Scene, fail
-from gristmill.bench.faults.verdict import Word, judge, names_cause
-from gristmill.bench.faults.watched import executions
-from gristmill.bench.plugins import find
+from gristmill_bench import Engine, ExecutorPlugin
+from gristmill_bench.apps.failures import Failures, Tally
+from gristmill_bench.apps.synthetic import Synthetic
+from gristmill_bench.command import fields_of
+from gristmill_bench.config import merge, resolve
+from gristmill_bench.executors.here import Inline
+from gristmill_bench.executors.ours import Gristmill
+from gristmill_bench.executors.pools import Processes
+from gristmill_bench.faults import notes
+from gristmill_bench.faults.evidence import read
+from gristmill_bench.faults.injector import Plan
+from gristmill_bench.faults.kinds import FAILURE_KINDS, FailureKind, Scene, fail
+from gristmill_bench.faults.verdict import Word, judge, names_cause
+from gristmill_bench.faults.watched import executions
+from gristmill_bench.plugins import find
 
 from apart_runs import need_namespaces, run
 
-#: Those that raise, and harm nobody else on any executor.
+#: Failures that raise, and harm no other task on any executor.
 RAISING: list[FailureKind] = [
     "dependency",
     "failure",
@@ -88,7 +88,7 @@ def test_who_waits_for_a_note_that_is_being_written_finds_it(
 
     def add_slowly(*line: Any) -> None:
         other.start()
-        other.join(0.2)  # as long as it takes, if it does not wait for this one
+        other.join(0.2)  # returns early if `other` does not wait for this thread
         add(*line)
 
     other = threading.Thread(target=note_and_read)
@@ -134,14 +134,14 @@ def test_a_lost_worker_is_reported_once_by_ours_and_breaks_a_pool(tmp_path: Path
 
 @pytest.mark.slow
 def test_a_task_that_never_ends_is_ended_by_an_executor_that_is_told_so(tmp_path: Path) -> None:
-    # The limit is that of all tasks: a busy machine must not have others reach it.
+    # The limit applies to all tasks: it is long, so that the other tasks keep within it on a busy machine.
     app = failing("timeout", timeout_s=4)
     backend = Gristmill().limited(app.task_timeout()).open()
     tally: Tally = app.run(Engine(backend), tmp_path)
     backend.shutdown()
     assert (tally.injected, tally.lost) == (1, 0)
     found = read_at_end(tmp_path)
-    assert found.injected[0].error.startswith("TaskTimeout: ")
+    assert found.injected[0].error.startswith("TaskTimeoutError: ")
     assert judge(found).word is Word.REPORTED
 
 
@@ -235,7 +235,7 @@ def test_threads_that_run_out_of_files_at_once_leave_the_limit_as_it_was() -> No
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_executions_are_counted_whoever_asks_for_them(tmp_path: Path) -> None:
+def test_executions_are_counted_for_every_caller(tmp_path: Path) -> None:
     failing("failure").run(Engine(Inline().open()), tmp_path)
     assert executions(tmp_path) == dict.fromkeys(range(10), 1)
 

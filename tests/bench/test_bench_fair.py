@@ -1,4 +1,4 @@
-"""All executors have the same: as many workers as were asked for, one thread each, nothing remembered."""
+"""All executors run under equal conditions: as many workers as requested, one thread each, and no memoization."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pytest
 from plugged import install
 
 from gristmill._cli import main
-from gristmill.bench.plugins import find, names
+from gristmill_bench.plugins import find, names
 
-#: Real runs, of seconds: ./dev suite has them all.
+#: Real runs that take seconds: ./dev suite runs all of them.
 pytestmark = pytest.mark.slow
 
-#: An application as a distribution of somebody else has one. Its tasks wait for each other, so that nobody can run two.
+#: An application of a third-party distribution. Its tasks wait for each other, so no worker can run two of them.
 LOOKING = '''
 import os
 import threading
 from pathlib import Path
 
-from gristmill.bench import App, WrongResult
+from gristmill_bench import App, WrongResult
 
 
 def look(folder, number, workers):
@@ -69,7 +69,7 @@ ELSEWHERE = {"globus", "taskvine"}
 
 @pytest.fixture
 def looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Installs it, for this process and those of runs."""
+    """Installs the application, for this process and for runs."""
     install(tmp_path, monkeypatch, "looking", LOOKING, ["Looking"])
 
 
@@ -82,7 +82,7 @@ def looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             ["--executor.nodes", "2"],
             id="gristmill-nodes",
         ),
-        # Each of its tasks is another process.
+        # Each of its tasks runs in a process of its own.
         pytest.param("taskvine", ["--executor.calls", "direct"], id="taskvine"),
         pytest.param("processes", ["--executor.threads", "2"], id="two-threads"),
         pytest.param(

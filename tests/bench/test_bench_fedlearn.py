@@ -1,4 +1,4 @@
-"""Federated learning averages what clients learn, honours every field, and sees when it has not."""
+"""Federated learning averages the models of its clients, honours every field, and detects a wrong result."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from gristmill.bench import BenchError, ExecutorPlugin, WrongResult
-from gristmill.bench.apps import fedlearn
-from gristmill.bench.apps.fedlearn import FedLearn
-from gristmill.bench.apps.perceptron import Update, digits
-from gristmill.bench.plugins import make
+from gristmill_bench import BenchError, ExecutorPlugin, WrongResult
+from gristmill_bench.apps import fedlearn
+from gristmill_bench.apps.fedlearn import FedLearn
+from gristmill_bench.apps.perceptron import Update, digits
+from gristmill_bench.plugins import make
 
 from applications import EXECUTORS, run
 

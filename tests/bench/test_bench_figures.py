@@ -1,4 +1,4 @@
-"""Figures of papers are measured again, drawn, and their relations looked up in what was measured."""
+"""Figures of papers are measured again and drawn, and their relations are checked against the measurements."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 from gristmill import _cli
-from gristmill.bench.errors import BenchError
-from gristmill.bench.figures import catalogue, drawing, page, shapes
-from gristmill.bench.figures.data import Data, Place, read
-from gristmill.bench.figures.figure import Figure, Relation, Sweep
-from gristmill.bench.figures.graphs import Graph
-from gristmill.bench.figures.rates import bare
-from gristmill.bench.figures.relations import alike, at_least, every, grows, highest
-from gristmill.bench.figures.session import Case, Point, Sample, Session, Summary
+from gristmill_bench.errors import BenchError
+from gristmill_bench.figures import catalogue, drawing, page, shapes
+from gristmill_bench.figures.data import Data, Place, read
+from gristmill_bench.figures.figure import Figure, Relation, Sweep
+from gristmill_bench.figures.graphs import Graph
+from gristmill_bench.figures.rates import bare
+from gristmill_bench.figures.relations import alike, at_least, every, grows, highest
+from gristmill_bench.figures.session import Case, Point, Sample, Session, Summary
 
 
 def rates() -> Data:
-    """Two engines at two numbers of workers: one is ten times the other, and grows."""
+    """Returns rates of two engines at two worker counts: one is ten times as fast as the other, and both grow."""
     data = Data("test", "workers", "tasks/s", missing={"third": "pip install third"})
     for samples in ((90.0, 200.0), (110.0, 210.0), (100.0, 190.0)):
         for workers, rate in zip((1, 2), samples, strict=True):
@@ -70,10 +70,10 @@ def test_nothing_is_the_highest_beside_what_is_missing() -> None:
 
 
 class Threads(Sweep):
-    """Threads beside no executor, and one that there is not."""
+    """Threads, no executor, and an executor that does not exist."""
 
     key = "threads"
-    source = "Nobody, figure 0"
+    source = "Anon, figure 0"
     title = "Threads"
     across = "tasks"
     upward = "tasks"
@@ -135,7 +135,7 @@ class Shares(Figure):
     """Two runs, each of two parts."""
 
     key = "shares"
-    source = "Nobody, figure 1"
+    source = "Anon, figure 1"
     title = "Shares"
     across = "run"
     upward = "%"
@@ -157,7 +157,7 @@ class Shares(Figure):
 
 
 class Named(Shares):
-    """The same as a table."""
+    """The same figure as a table."""
 
     key = "named"
     title = "Named"
@@ -275,7 +275,7 @@ def test_a_figure_of_what_is_not_here_does_not_keep_the_page_from_others(
     pytest.importorskip("matplotlib")
 
     class Absent(Threads):
-        """An executor that there is not."""
+        """An executor that does not exist."""
 
         key = "absent"
 
@@ -302,7 +302,7 @@ def test_bars_of_all_series_stand_side_by_side(tmp_path: Path) -> None:
 
 
 class Words(Shares):
-    """The same as words, measured once."""
+    """The same figure as words, measured once."""
 
     key = "words"
     title = "Words"
@@ -328,7 +328,7 @@ def test_a_table_has_words_where_samples_stand_for_some(
 
 
 class Shared(Words):
-    """A table that another page has too."""
+    """A table that another page contains as well."""
 
     key = "shared"
     elsewhere = "../other.md"
@@ -360,14 +360,14 @@ def test_a_page_without_marks_is_left_as_it_is(
     folder, other = tmp_path / "results", tmp_path / "other.md"
     folder.mkdir()
     rates().write(folder / "shared.json")
-    other.write_text("<!-- shared -->\nof somebody else\n")
+    other.write_text("<!-- shared -->\nof another page\n")
     monkeypatch.setattr(page, "_where", lambda _data: "here")
     page.write(folder)
-    assert other.read_text() == "<!-- shared -->\nof somebody else\n"
+    assert other.read_text() == "<!-- shared -->\nof another page\n"
 
 
 def diamond() -> Graph:
-    """Two tasks between two others, which one of them also needs directly."""
+    """Returns a graph of two tasks between two others, with a direct edge from the first to the last."""
     return Graph(["open", "work", "work", "close"], [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)])
 
 

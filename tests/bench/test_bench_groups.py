@@ -1,4 +1,4 @@
-"""Groups of workers: some are slower, by the processor time that they get; each task says whose it was."""
+"""Groups of workers: some are slower, by a limit of their processor time. Each task records the group of its worker."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from time import perf_counter, process_time
 
 import pytest
 
-from gristmill import _descent
+from gristmill import instruments
 from gristmill._cli import main
-from gristmill.bench import BenchError, RunFailed, apart, call, run_names, start
-from gristmill.bench.config import resolve
-from gristmill.bench.executors import cgroups
-from gristmill.bench.executors.groups import Entry, Group, GroupedExecutor
-from gristmill.bench.executors.ours import Gristmill
-from gristmill.bench.executors.parsls import GristmillParsl
-from gristmill.bench.executors.pools import Processes
-from gristmill.bench.plugins import find, make, names
+from gristmill_bench import BenchError, RunFailed, apart, call, run_names, start
+from gristmill_bench.config import resolve
+from gristmill_bench.executors import cgroups
+from gristmill_bench.executors.groups import Entry, Group, GroupedExecutor
+from gristmill_bench.executors.ours import Gristmill
+from gristmill_bench.executors.parsls import GristmillParsl
+from gristmill_bench.executors.pools import Processes
+from gristmill_bench.plugins import find, make, names
 
 from apart_runs import need_namespaces
 
-#: Real runs, of seconds: ./dev suite has them all.
+#: Real runs that take seconds: ./dev suite runs all of them.
 pytestmark = pytest.mark.slow
 
 PAIR = (Group(name="fast"), Group(name="slow", speed=0.1))
-#: What a task computes, seconds of processor time.
+#: Processor time that a task takes, seconds.
 WORK_S = 0.05
 FORK = multiprocessing.get_context("fork")
 
 
 def limited() -> None:
-    """Skips a test where no group with a limit can be made."""
+    """Skips a test where no control group with a limit can be made."""
     try:
         cgroups.remove(cgroups.make(0, 0.5))
     except BenchError as error:
@@ -46,7 +46,7 @@ def limited() -> None:
 
 
 def compute(meeting: Path, number: int) -> tuple[float, str]:
-    """Computes once all workers are there; gives the seconds that passed, and the control groups that it is in."""
+    """Computes once all workers have begun; returns the elapsed seconds and the control groups of the process."""
     (meeting / str(number)).touch()
     while len(list(meeting.iterdir())) < len(PAIR):
         os.sched_yield()
@@ -75,7 +75,7 @@ def test_a_slow_group_gets_its_share_and_a_fast_one_is_left_alone(
         backend.shutdown()
     slow = [took for took, places in results if run_names.PREFIX in places]
     assert len(slow) == 1, "the fast worker is in no group with a limit"
-    # A tenth of a processor, less what it may take ahead.
+    # A tenth of a processor, minus the share that the kernel grants in advance.
     assert slow[0] > WORK_S / 0.1 * 0.7
     assert not [folder for parent, _ in cgroups.parents() for folder in mine(parent)]
 
@@ -85,7 +85,7 @@ def mine(parent: Path) -> list[Path]:
 
 
 def stand(entry: Entry, sink: Connection) -> None:
-    """A worker: it enters, says where it is, and stays."""
+    """Enters the group as a worker does, reports the group, and stays."""
     try:
         entry()
     except RuntimeError as error:
@@ -96,7 +96,7 @@ def stand(entry: Entry, sink: Connection) -> None:
 
 
 def worker(entry: Entry) -> tuple[BaseProcess, Connection, str]:
-    """Starts one; gives it with what it said."""
+    """Starts a worker; returns it, the connection to it, and its report."""
     ours, theirs = FORK.Pipe()
     process = FORK.Process(target=stand, args=(entry, theirs))
     process.start()
@@ -106,7 +106,7 @@ def worker(entry: Entry) -> tuple[BaseProcess, Connection, str]:
 def test_a_worker_takes_the_place_of_one_that_died_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gristmill.bench.executors.groups._PLACE_PATIENCE_S", 0.0)
+    monkeypatch.setattr("gristmill_bench.executors.groups._PLACE_PATIENCE_S", 0.0)
     (tmp_path / "places").touch()
     entry = Entry(str(tmp_path / "places"), [("left", None), ("right", None)])
     left, right = worker(entry), worker(entry)
@@ -199,7 +199,7 @@ def test_version_2_is_told_how_much_of_which_time(
 
 LEFT = """
 import os, signal
-from gristmill.bench.executors import cgroups
+from gristmill_bench.executors import cgroups
 print(cgroups.make(0, 0.5), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -234,8 +234,8 @@ def test_what_a_killed_run_in_namespaces_has_left_is_removed_after_it(
         assert left[0].is_dir()
         return ended.returncode
 
-    monkeypatch.setattr(_descent, "run_below", run_until_killed)
-    monkeypatch.setattr(_descent, "last_line", lambda log: "killed")
+    monkeypatch.setattr(instruments, "run_below", run_until_killed)
+    monkeypatch.setattr(instruments, "last_line", lambda log: "killed")
     fields = {"name": "processes", "groups": [{"name": "a"}]}
     benchmark = resolve(
         {"app": {"name": "fib"}, "executor": fields, "run": {"folder": str(tmp_path)}}

@@ -1,4 +1,4 @@
-"""A mosaic is the known sky but for one background, and not without its model of backgrounds."""
+"""The mosaic equals the known sky except for one background, and only because backgrounds are modelled."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gristmill.bench import BenchError, ExecutorPlugin, WrongResult
-from gristmill.bench.apps import mosaic
-from gristmill.bench.apps.montage import Montage
-from gristmill.bench.plugins import make
+from gristmill_bench import BenchError, ExecutorPlugin, WrongResult
+from gristmill_bench.apps import mosaic
+from gristmill_bench.apps.montage import Montage
+from gristmill_bench.plugins import make
 
 from applications import EXECUTORS, run
 
@@ -44,7 +44,7 @@ def test_a_wrong_mosaic_is_seen(tmp_path: Path) -> None:
         return tmp_path / "wrong.fits"
 
     image = fits.getdata(path)
-    # Beside the middle, where all four images meet, is a place in one of them alone.
+    # The centre belongs to all four images; this point belongs to one of them only.
     place = image.shape[0] // 4, image.shape[1] // 4
     for value, says in [(float("nan"), "blank"), (image[place] + 5, "off by")]:
         wrong = image.copy()
@@ -53,7 +53,7 @@ def test_a_wrong_mosaic_is_seen(tmp_path: Path) -> None:
             FEW_IMAGES.check(written(wrong))
     with pytest.raises(WrongResult, match="a mosaic of"):
         FEW_IMAGES.check(written(image[1:]))
-    assert FEW_IMAGES.check(written(image + 7)), "one background is nobody's"
+    assert FEW_IMAGES.check(written(image + 7)), "one background belongs to no image"
 
 
 def test_images_that_do_not_overlap_have_no_difference(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Records in files of Parquet: what is in them, and that others read them."""
+"""Records in Parquet files: their contents, and that other tools read them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from gristmill._cli import main
-from gristmill.bench import Engine
-from gristmill.bench.ended import Ended
-from gristmill.bench.executors.here import Inline
-from gristmill.bench.records.lines import JsonLines
-from gristmill.bench.records.parquet import COLUMNS, Parquet
+from gristmill_bench import Engine
+from gristmill_bench.ended import Ended
+from gristmill_bench.executors.here import Inline
+from gristmill_bench.records.lines import JsonLines
+from gristmill_bench.records.parquet import COLUMNS, Parquet
 
 pytestmark = pytest.mark.skipif(
     Parquet.missing() is not None, reason=f"records parquet: {Parquet.missing()}"
@@ -31,7 +31,7 @@ def fail(number: int) -> int:
 
 
 class Both:
-    """Notes the same of each task twice."""
+    """A record writer that passes each task to several record writers."""
 
     def __init__(self, *records: Any) -> None:
         self._records = records
@@ -63,7 +63,7 @@ def test_a_table_has_what_lines_of_json_have_with_types(tmp_path: Path) -> None:
 
 
 def _flat(line: dict[str, Any]) -> dict[str, Any]:
-    """A line as a row of the table."""
+    """Returns a line as a row of the table."""
     row: dict[str, Any] = dict.fromkeys(name for name, _ in COLUMNS)
     exception, execution = line.pop("exception"), line.pop("execution")
     row |= line | (execution or {})

@@ -1,4 +1,4 @@
-"""The engines of others run the same applications, where they are installed."""
+"""Other engines run the same applications, where they are installed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gristmill._cli import main
-from gristmill.bench.plugins import find
+from gristmill_bench.plugins import find
 
 APPS = [
     ["fib", "--app.n", "6"],

@@ -1,4 +1,4 @@
-"""Simulations of balls obey the laws of nature, come out the same when repeated, and say when they do not."""
+"""Simulations of balls obey the laws of nature, repeat exactly, and report wrong results."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from gristmill.bench import BenchError, ExecutorPlugin, WrongResult
-from gristmill.bench.apps import hills
-from gristmill.bench.apps.hills import RADIUS_M
-from gristmill.bench.apps.physics import Physics
-from gristmill.bench.plugins import make
+from gristmill_bench import BenchError, ExecutorPlugin, WrongResult
+from gristmill_bench.apps import hills
+from gristmill_bench.apps.hills import RADIUS_M
+from gristmill_bench.apps.physics import Physics
+from gristmill_bench.plugins import make
 
 from applications import EXECUTORS, run
 
 FEW_BALLS = Physics(simulations=3, balls=4, ticks=100)
-#: Where the columns of a state begin.
+#: First column of each quantity in a state.
 POSITION, VELOCITY, SPIN = 0, 3, 6
 
 
@@ -28,7 +28,7 @@ def test_balls_come_to_rest_on_any_executor(executor: ExecutorPlugin, tmp_path: 
 
 
 def spoilt(states: Any, since: int, column: int, value: float) -> Any:
-    """States of whose first ball a column is increased from some state on."""
+    """Returns the states with one column of the first ball increased from one state on."""
     changed = states.copy()
     changed[since:, 0, column] += value
     return changed

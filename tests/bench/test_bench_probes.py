@@ -1,4 +1,4 @@
-"""What executors can do is tried on them, and known too where a task hangs or ends the program."""
+"""The capabilities of executors are probed, also where a probing task hangs or ends the program."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from gristmill import _descent
-from gristmill.bench.errors import BenchError
-from gristmill.bench.probes import probe
-from gristmill.bench.probes.asking import answers_of, ask
-from gristmill.bench.probes.child import PROBES
-from gristmill.bench.probes.features import AGAIN, FIRST, FUTURES, GOES_ON, SEES
-from gristmill.bench.probes.objects import FROM_PROGRAM, INTO_PROGRAM, INTO_TASKS
-from gristmill.bench.probes.probe import DIES, HANGS, WORDS, YES, Hangs, Opened, Probe, yes
+from gristmill import instruments
+from gristmill_bench.errors import BenchError
+from gristmill_bench.probes import probe
+from gristmill_bench.probes.asking import answers_of, ask
+from gristmill_bench.probes.child import PROBES
+from gristmill_bench.probes.features import AGAIN, FIRST, FUTURES, GOES_ON, SEES
+from gristmill_bench.probes.objects import FROM_PROGRAM, INTO_PROGRAM, INTO_TASKS
+from gristmill_bench.probes.probe import DIES, HANGS, WORDS, YES, Hangs, Opened, Probe, yes
 
-#: Real runs, of seconds: ./dev suite has them all.
+#: Real runs that take seconds: ./dev suite runs all of them.
 pytestmark = pytest.mark.slow
 
 CLOSURES = "takes closures as functions"
@@ -28,7 +28,7 @@ OWN_PROCESSES = "runs tasks in processes of their own"
 
 
 def answers(executor: dict[str, Any], *rows: str) -> dict[str, str]:
-    """What is found for probes that begin with these rows, in words."""
+    """Returns the answer, in words, for each of these rows of probes."""
     found = ask(executor, [PROBES[row] for row in rows])
     return {row: WORDS.get(answer, "a number") for row, answer in found.items()}
 
@@ -55,7 +55,7 @@ def test_what_ends_a_process_is_the_answer_of_the_probe_that_was_under_way() -> 
     noted = [{"asked": "first"}, {"asked": "first", "found": {"first": YES}}, {"asked": "second"}]
     died = answers_of(noted, [first, second], 137)
     assert died == {"first": YES, "second": DIES, "third": DIES}
-    hung = answers_of(noted, [first, second], _descent.TIMED_OUT)
+    hung = answers_of(noted, [first, second], instruments.TIMED_OUT)
     assert hung == {"first": YES, "second": HANGS, "third": HANGS}
 
 
@@ -73,10 +73,11 @@ def test_a_task_that_stays_is_seen_to_run(tmp_path: Path) -> None:
     assert not probe.runs(sign)
 
 
-#: Runs in each interpreter that is told of it before anything else: that of probes interrupts the test, and stays.
+#: A program that each interpreter with the variable runs first: the interpreter of the probes interrupts the test and
+#: stays alive.
 STAYS = """
 import os, sys, time
-if "gristmill.bench.probes.child" in sys.orig_argv and "gristmill._descent" not in sys.orig_argv:
+if "gristmill_bench.probes.child" in sys.orig_argv and "gristmill._descent" not in sys.orig_argv:
     open(os.environ["GRISTMILL_TEST_TOLD"], "w").close()
     time.sleep(3600)
 """
@@ -92,7 +93,7 @@ def test_probes_that_are_interrupted_leave_no_processes_behind(
     monkeypatch.setenv("GRISTMILL_TEST_TOLD", str(told))
 
     class Interrupted(Exception):
-        """What a handler of signals raises."""
+        """The exception that a signal handler raises."""
 
     def interrupt(_signal: int, _frame: object) -> None:
         raise Interrupted
@@ -129,7 +130,7 @@ def test_what_is_not_installed_is_not_asked() -> None:
 @pytest.mark.parametrize(
     ("executor", "message"),
     [
-        ({"name": "nobody"}, "there is no executor 'nobody'"),
+        ({"name": "absent"}, "there is no executor 'absent'"),
         ({"name": "threads", "workers": 0}, "executor.workers"),
     ],
 )
@@ -139,7 +140,7 @@ def test_an_executor_that_there_is_not_is_refused(executor: dict[str, Any], mess
 
 
 def test_busy_workers_are_free_again(tmp_path: Path) -> None:
-    from gristmill.bench.executors.here import Threads
+    from gristmill_bench.executors.here import Threads
 
     backend = Threads(workers=2).open()
     opened = Opened(backend, 2, tmp_path, 0.0)

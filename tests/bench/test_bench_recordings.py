@@ -1,4 +1,4 @@
-"""Recorded runs are read from what records them, and what cannot have been is refused by name."""
+"""Recorded runs are read from the formats of several recorders, and impossible records are refused by name."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.bench import BenchError, Engine
-from gristmill.bench.ended import Ended, Failure
-from gristmill.bench.executors.here import Inline
-from gristmill.bench.records.base import RecordsPlugin
-from gristmill.bench.records.documents import Perfetto, WfFormat
-from gristmill.bench.records.lines import JsonLines
-from gristmill.bench.replay.formats import read
-from gristmill.bench.replay.recording import Row, arrange
+from gristmill_bench import BenchError, Engine
+from gristmill_bench.ended import Ended, Failure
+from gristmill_bench.executors.here import Inline
+from gristmill_bench.records.base import RecordsPlugin
+from gristmill_bench.records.documents import Perfetto, WfFormat
+from gristmill_bench.records.lines import JsonLines
+from gristmill_bench.replay.formats import read
+from gristmill_bench.replay.recording import Row, arrange
 
 from recorded import line, workflow, write_lines
 

@@ -1,4 +1,4 @@
-"""Recorded runs are run again: on executors, where all is checked, and in virtual time."""
+"""Recorded runs are replayed: on executors, where every step is checked, and in virtual time."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from gristmill._cli import main
-from gristmill.bench import BenchError, Engine, WrongResult
-from gristmill.bench.apps.replay import Replay, Run
-from gristmill.bench.executors.here import Inline, Threads
-from gristmill.bench.executors.ours import Gristmill
-from gristmill.bench.executors.pools import Processes
-from gristmill.bench.interfaces import Backend
-from gristmill.bench.replay import forecast
+from gristmill_bench import BenchError, Engine, WrongResult
+from gristmill_bench.apps.replay import Replay, Run
+from gristmill_bench.executors.here import Inline, Threads
+from gristmill_bench.executors.ours import Gristmill
+from gristmill_bench.executors.pools import Processes
+from gristmill_bench.interfaces import Backend
+from gristmill_bench.replay import forecast
 
 from recorded import line, workflow, write_lines
 
 
 @pytest.fixture
 def diamond(tmp_path: Path) -> Path:
-    """Four tasks of no time, with bytes."""
+    """Writes a record of four tasks that take hardly any time and carry bytes."""
     return write_lines(
         tmp_path / "tasks.jsonl",
         line("top", 0.001, at=10.0, size=500),
@@ -71,7 +71,7 @@ def test_tasks_carry_the_bytes_that_were_recorded(diamond: Path, tmp_path: Path)
 
 
 class _Careless:
-    """Forgets what some tasks are given, or runs them twice."""
+    """An executor that drops an argument of some tasks, or runs tasks twice."""
 
     def __init__(self, *, forgets: bool) -> None:
         self._inner = Inline().open()
@@ -200,7 +200,7 @@ def test_a_longer_way_takes_longer_and_bytes_take_their_time(tmp_path: Path) -> 
     )
     near, far = (simulate(record, 4, 1, hop_ns=hop) for hop in (1e4, 1e8))
     assert far["makespan_s"] - near["makespan_s"] > 0.3
-    # Home, and from there to a node that has not made it: half a second each.
+    # The result goes to the client, and from there to a node that has not made it: half a second each.
     slow, fast = (simulate(record, 4, 1, link_rate=rate) for rate in (1e9, 1e12))
     assert slow["makespan_s"] - fast["makespan_s"] > 0.9
 
@@ -226,5 +226,5 @@ def test_a_run_is_forecast_at_its_own_scale_as_what_it_took_on_an_idle_machine(
     words += ["--executor", "gristmill", "--run.warmup", "10", "--run.folder", str(tmp_path)]
     assert main(["bench", "run", *words]) == 0
     found = simulate(Path(capsys.readouterr().out.splitlines()[-1]), None, 2)
-    # Whatever else the machine does makes the run longer, and not its forecast.
+    # Other load on the machine makes the run longer, but does not change its forecast.
     assert 0.1 <= found["bound_s"] <= found["makespan_s"] <= 1.02 * found["recorded_s"]

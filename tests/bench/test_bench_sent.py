@@ -1,5 +1,5 @@
-"""What is sent of a task that is noted: its function once, as long as it is the same, and an answer that any engine sends
-its shortest way.
+"""The payload of a noted task: its function is sent once as long as it does not change, and its answer takes the
+shortest way that the engine has.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import pytest
 
 from gristmill import _functions
 from gristmill._native import encode_payload
-from gristmill.bench import BenchError, Engine
-from gristmill.bench.call import Call, value_of
-from gristmill.bench.ended import Ended
-from gristmill.bench.executors.here import Inline, Threads
-from gristmill.bench.executors.ours import Gristmill
-from gristmill.bench.executors.pools import Processes
-from gristmill.bench.filters import Never
-from gristmill.bench.transformers.files import PickledFiles
+from gristmill_bench import BenchError, Engine
+from gristmill_bench.call import Call, value_of
+from gristmill_bench.ended import Ended
+from gristmill_bench.executors.here import Inline, Threads
+from gristmill_bench.executors.ours import Gristmill
+from gristmill_bench.executors.pools import Processes
+from gristmill_bench.filters import Never
+from gristmill_bench.transformers.files import PickledFiles
 
 TASKS = 5
-#: What a payload begins with that is a pickle (PROTOCOL.md: values).
+#: First byte of a payload that is a pickle (PROTOCOL.md: values).
 PICKLE = 33
 GLOBAL = 1
 
@@ -58,7 +58,7 @@ def ours() -> Iterator[Any]:
 
 @pytest.fixture
 def described(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What was described to workers, as it is sent to them: each time that takes longer than many a task."""
+    """Returns a list of the functions that are described to workers. A description takes longer than many tasks."""
     found: list[Any] = []
     definition = _functions.definition
 
@@ -71,7 +71,7 @@ def described(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 class Notes:
-    """What an engine notes."""
+    """An engine's notes."""
 
     def __init__(self) -> None:
         self.ended: list[Ended] = []
@@ -201,7 +201,7 @@ def test_who_waits_for_a_task_is_called_once_it_is_noted() -> None:
             happened.append("noted")
 
     class Slow:
-        """An executor whose task ends when it is told to."""
+        """An executor whose task ends on request."""
 
         def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
             return inner
@@ -238,7 +238,7 @@ def test_a_stream_gives_what_failed_and_what_was_cancelled(records: Any) -> None
     inner: list[Future[Any]] = []
 
     class Slow:
-        """An executor whose tasks end when they are told to."""
+        """An executor whose tasks end on request."""
 
         def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
             inner.append(Future())
@@ -261,7 +261,7 @@ def test_a_stream_gives_what_failed_and_what_was_cancelled(records: Any) -> None
     assert [task.number for task in stream] == [3, 4, 2]
 
 
-def test_a_stream_of_one_task_at_a_time_calls_nobody_back() -> None:
+def test_a_stream_of_one_task_at_a_time_makes_no_callback() -> None:
     class Uncalled(Future[Any]):
         def add_done_callback(self, callback: Any) -> None:
             raise AssertionError("another thread would be woken")

@@ -1,4 +1,4 @@
-"""Objects that travel through a store of ProxyStore."""
+"""Objects that travel through a ProxyStore store."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 
 pytest.importorskip("proxystore")
 
-from gristmill.bench import BenchError, Engine
-from gristmill.bench.call import value_of
-from gristmill.bench.executors.here import Threads
-from gristmill.bench.executors.pools import Processes
-from gristmill.bench.transformers.proxies import Proxies, StoredName
+from gristmill_bench import BenchError, Engine
+from gristmill_bench.call import value_of
+from gristmill_bench.executors.here import Threads
+from gristmill_bench.executors.pools import Processes
+from gristmill_bench.transformers.proxies import Proxies, StoredName
 
 
 def repeat(text: str, count: int) -> str:
@@ -27,7 +27,7 @@ def repeat(text: str, count: int) -> str:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Any]:
-    """A Redis server with a key of somebody else."""
+    """Yields a Redis server that holds a key of another program."""
     redis = pytest.importorskip("redis")
     program = shutil.which("redis-server")
     if program is None:

@@ -1,4 +1,4 @@
-"""TaskVine: its manager is driven by one thread; where it is installed its workers run what others run."""
+"""TaskVine: one thread drives its manager. Where it is installed, its workers run the suite's applications."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ import pytest
 from pydantic import ValidationError
 
 from gristmill._cli import main
-from gristmill.bench import Engine
-from gristmill.bench.errors import BenchError
-from gristmill.bench.executors import taskvine
-from gristmill.bench.executors.taskvine import TaskVine
-from gristmill.bench.executors.vine import Held
+from gristmill_bench import Engine
+from gristmill_bench.errors import BenchError
+from gristmill_bench.executors import taskvine
+from gristmill_bench.executors.taskvine import TaskVine
+from gristmill_bench.executors.vine import Held
 
-#: A library is set up in each worker, and for whoever comes for one that has died.
+#: A library is set up in each worker, and again in the worker that replaces a dead one.
 WAYS = ["tasks", "fork", "direct"]
 
 
@@ -33,7 +33,7 @@ def half(number: int) -> float:
 
 
 def tools(log: str, factor: int) -> dict[str, int]:
-    """Sets up, and says so."""
+    """Sets up the tools, and appends a line to the log."""
     with open(log, "a") as lines:
         print(os.getpid(), file=lines)
     return {"factor": factor}
@@ -57,7 +57,7 @@ def never_end() -> None:
 
 
 class Task:
-    """A task, or a call of a library, which runs when its manager waits."""
+    """A task, or a call of a library, that runs when its manager waits."""
 
     result = "success"
     exit_code = 0
@@ -77,7 +77,7 @@ class Task:
 
 
 class Vine:
-    """TaskVine's manager and factory, as its sources have them: what is used of them, in one."""
+    """A stand-in for the parts of TaskVine's manager and factory that are used, as its sources have them."""
 
     def __init__(self, **chosen: Any) -> None:
         self.chosen = chosen
@@ -119,7 +119,7 @@ class Vine:
         return types.SimpleNamespace(set_cores=id, set_function_slots=id)
 
     def workers_shutdown(self, count: int) -> None:
-        assert not self.chosen["stopped"], "nobody would start the workers' end"
+        assert not self.chosen["stopped"], "no later call would start the workers' end"
         assert count == 0
 
     def install_library(self, library: Any) -> None:
@@ -151,7 +151,7 @@ made: list[Vine] = []
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """Something in the place of TaskVine."""
+    """Puts a stand-in in the place of TaskVine; returns its module."""
     vine = types.ModuleType("ndcctools.taskvine")
     for name, one in [
         ("Manager", Vine),
@@ -162,7 +162,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
         setattr(vine, name, one)
     monkeypatch.setitem(sys.modules, "ndcctools", types.ModuleType("ndcctools"))
     monkeypatch.setitem(sys.modules, "ndcctools.taskvine", vine)
-    # Which it changes.
+    # The executor changes these variables.
     for variable in ("PATH", "TCP_LOW_PORT", "TCP_HIGH_PORT"):
         monkeypatch.setenv(variable, os.environ.get(variable, ""))
     return vine
@@ -291,14 +291,14 @@ def test_what_a_library_keeps_is_found_by_its_name() -> None:
 
 @pytest.fixture(params=WAYS)
 def real(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """TaskVine itself, in a folder of its own: it leaves its logs there."""
+    """Returns the real TaskVine in a folder of its own, where it leaves its logs."""
     missing = TaskVine.missing()
     if missing is not None:
         pytest.skip(missing)
     monkeypatch.chdir(tmp_path)
     for variable in ("PATH", "TCP_LOW_PORT", "TCP_HIGH_PORT"):
         monkeypatch.setenv(variable, os.environ.get(variable, ""))
-    # Its workers import what is sent by name.
+    # Its workers import functions that are sent by name.
     here = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     monkeypatch.setenv("PYTHONPATH", here.rstrip(os.pathsep))
     return TaskVine(calls=request.param)

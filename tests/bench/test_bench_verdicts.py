@@ -1,4 +1,4 @@
-"""What is said of an executor follows from what a run has left, and the worst of it counts."""
+"""The verdict on an executor follows from the evidence of a run, and the worst finding decides."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Any
 import pytest
 
 from gristmill._cli import main
-from gristmill.bench.errors import BenchError
-from gristmill.bench.executors.here import Threads
-from gristmill.bench.executors.ours import Gristmill
-from gristmill.bench.faults import notes
-from gristmill.bench.faults.evidence import Evidence, Task
-from gristmill.bench.faults.matrix import columns
-from gristmill.bench.faults.notes import Course
-from gristmill.bench.faults.tables import Cell, is_whole, page, text
-from gristmill.bench.faults.verdict import Verdict, Word, judge, names_cause
+from gristmill_bench.errors import BenchError
+from gristmill_bench.executors.here import Threads
+from gristmill_bench.executors.ours import Gristmill
+from gristmill_bench.faults import notes
+from gristmill_bench.faults.evidence import Evidence, Task
+from gristmill_bench.faults.matrix import columns
+from gristmill_bench.faults.notes import Course
+from gristmill_bench.faults.tables import Cell, is_whole, page, text
+from gristmill_bench.faults.verdict import Verdict, Word, judge, names_cause
 
 GOOD = Task(0, None, 1, "result")
 WAITED = Task(0, None, 0, "error", "BrokenProcessPool: it was terminated abruptly")
 RAN = replace(WAITED, executions=1)
-KILLED = Task(9, "worker-killed", 1, "error", "WorkerLost: task 9 was lost")
+KILLED = Task(9, "worker-killed", 1, "error", "WorkerLostError: task 9 was lost")
 RAISED = Task(9, "zero-division", 1, "error", "ZeroDivisionError: division by zero")
 AGAIN = Task(9, "worker-killed", 2, "result")
-BROKEN = Course(error="WorkerLost: x", probe="BrokenProcessPool: x")
+BROKEN = Course(error="WorkerLostError: x", probe="BrokenProcessPool: x")
 
 
 def evidence(*tasks: Task, **fields: Any) -> Evidence:
-    """Of a run that has ended, after two good tasks."""
+    """Returns the evidence of a run that ended, with two good tasks before the given ones."""
     given: dict[str, Any] = {"status": 0, "course": Course()}
     numbered = (replace(GOOD, number=number) for number in (1, 2))
     return Evidence(tasks=(*numbered, *tasks), **{**given, **fields})
@@ -48,7 +48,7 @@ def evidence(*tasks: Task, **fields: Any) -> Evidence:
         (evidence(KILLED, RAN), "others lost too: 1 other lost that ran then"),
         (evidence(KILLED, RAN, WAITED), "others lost too: 2 others lost, 1 of them never seen to begin"),
         (evidence(AGAIN, WAITED, loss_repeats=1), "others lost too: 1 other lost, 1 of them never seen to begin"),
-        (evidence(KILLED, replace(WAITED, parents=(1, 9))), "reported: 1 other not run for want of a result"),
+        (evidence(KILLED, replace(WAITED, parents=(1, 9))), "reported: 1 other not run because a result is missing"),
         (evidence(KILLED, replace(WAITED, parents=(1,))), "others lost too: 1 other lost, 1 of them never seen to begin"),
         (evidence(KILLED, course=BROKEN), "pool broken"),
         (evidence(KILLED, WAITED, course=BROKEN), "pool broken: 1 other lost, 1 of them never seen to begin"),
@@ -79,13 +79,16 @@ def test_a_verdict_follows_from_the_evidence(found: Evidence, says: str) -> None
     ("kind", "error"),
     [
         ("worker-killed", "TerminatedWorkerError: A worker process managed by the executor was"),
-        ("worker-killed", "WorkerLost: task 0.3 was lost: worker 1 ended with signal 9 (SIGKILL)"),
+        (
+            "worker-killed",
+            "WorkerLostError: task 0.3 was lost: worker 1 ended with signal 9 (SIGKILL)",
+        ),
         ("manager-killed", "ManagerLost: Task failure due to loss of manager"),
-        ("timeout", "TaskTimeout: task 0.3 ran for longer than 2 s"),
+        ("timeout", "TaskTimeoutError: task 0.3 ran for longer than 2 s"),
         ("timeout", "AppTimeout: "),
         ("memory", "MemoryError: "),
         ("ulimit", "OSError: [Errno 24] Too many open files: '/dev/null'"),
-        ("dependency", "DependencyFailed: task 0.4\nInjectedFailure: task 1 was made to fail"),
+        ("dependency", "DependencyError: task 0.4\nInjectedFailure: task 1 was made to fail"),
     ],
 )
 def test_an_error_names_its_cause(kind: Any, error: str) -> None:
@@ -147,7 +150,7 @@ def test_cells_of_several_runs_say_how_often_each_was_seen() -> None:
 def test_all_executors_that_are_installed_are_measured_in_all_their_ways(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gristmill.bench.plugins._is_installed", lambda name: name == "parsl")
+    monkeypatch.setattr("gristmill_bench.plugins._is_installed", lambda name: name == "parsl")
     labels = [column.label for column in columns(None)]
     ways = ["loss_retries=3", "nodes=2", "lease=True", "batches=100", "start=spawn"]
     ours = ["gristmill", *(f"gristmill {way}" for way in ways), "gristmill-parsl"]
@@ -164,7 +167,7 @@ def test_an_executor_that_has_to_be_told_something_is_measured_when_it_is_named(
     class Elsewhere(Threads):
         address: str
 
-    monkeypatch.setattr("gristmill.bench.plugins.find", lambda _kind, _name: Elsewhere)
+    monkeypatch.setattr("gristmill_bench.plugins.find", lambda _kind, _name: Elsewhere)
     assert columns(None) == []
     assert len(columns(["elsewhere"])) == 1
 
@@ -191,7 +194,7 @@ def test_a_matrix_that_cannot_be_measured_is_refused_before_anything_is_run(
 
 @pytest.mark.slow
 def test_one_task_fails_of_the_application_that_the_page_names(tmp_path: Path) -> None:
-    page_text = (Path(__file__).parents[2] / "docs/failures.md").read_text()
+    page_text = (Path(__file__).parents[2] / "docs/bench/failures.md").read_text()
     words = "--app.base cholesky --app.config.size 512"
     assert f"`{words}`" in page_text
     options = ["--executors", "inline", "--types", "failure", "--run.folder", str(tmp_path)]

@@ -1,4 +1,4 @@
-"""What tasks share is set up once where it is kept, for each task where it is not, and travels beside their arguments."""
+"""Shared setups run once where a worker keeps them, else once a task, and travel beside the tasks' arguments."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from gristmill.bench import Engine, resolve
-from gristmill.bench.command import fields_of
-from gristmill.bench.executors.here import Inline, Threads
-from gristmill.bench.executors.ours import Gristmill
-from gristmill.bench.executors.pools import Processes
-from gristmill.bench.records.lines import JsonLines
-from gristmill.bench.transformers.files import PickledFiles
+from gristmill_bench import Engine, resolve
+from gristmill_bench.command import fields_of
+from gristmill_bench.executors.here import Inline, Threads
+from gristmill_bench.executors.ours import Gristmill
+from gristmill_bench.executors.pools import Processes
+from gristmill_bench.records.lines import JsonLines
+from gristmill_bench.transformers.files import PickledFiles
 
 EXECUTORS = [Inline(), Threads(), Processes(start="fork"), Gristmill()]
 TASKS = 6
 
 
 def tools(log: str, factor: int) -> dict[str, int]:
-    """Sets up, and says so."""
+    """Sets up the tools, and appends a line to the log."""
     with open(log, "a") as lines:
         print(os.getpid(), file=lines)
     return {"factor": factor}
@@ -141,7 +141,7 @@ def test_a_setup_by_value_is_set_up_once_too(tmp_path: Path) -> None:
 
 
 class ByValue:
-    """Another object each time that it is sent."""
+    """A value that becomes another object each time it is sent."""
 
     def __init__(self, code: bytes) -> None:
         self._code = code

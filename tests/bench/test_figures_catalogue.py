@@ -1,4 +1,4 @@
-"""All figures: what each would run can be run, ends in its time, and is what the list says."""
+"""All figures: each can run what it names, ends within its time, and agrees with the list."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from gristmill._cli import main
-from gristmill.bench.figures.catalogue import FIGURES
-from gristmill.bench.figures.figure import Sweep
-from gristmill.bench.figures.session import Session
+from gristmill_bench.figures.catalogue import FIGURES
+from gristmill_bench.figures.figure import Sweep
+from gristmill_bench.figures.session import Session
 
 SWEEPS = [one for one in FIGURES.values() if isinstance(one, Sweep)]
-#: What is said where something is not installed.
+#: The message where a requirement is not installed.
 NOT_HERE = "not available here"
 
 

@@ -1,4 +1,4 @@
-"""What figures about contexts measure by themselves is measured: calls at each level, bytes, processes, phases."""
+"""Measurements that figures about contexts make themselves: calls at each level, bytes, processes, phases."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gristmill.bench import BenchError
-from gristmill.bench.figures.contexts import (
+from gristmill_bench import BenchError
+from gristmill_bench.figures.contexts import (
     calls,
     orphans,
     program,
@@ -22,10 +22,10 @@ from gristmill.bench.figures.contexts import (
     shares,
     starts,
 )
-from gristmill.bench.figures.contexts.levels import opened
-from gristmill.bench.figures.session import Sample
+from gristmill_bench.figures.contexts.levels import opened
+from gristmill_bench.figures.session import Sample
 
-#: Real runs, of seconds: ./dev suite has them all.
+#: Real runs that take seconds: ./dev suite runs all of them.
 pytestmark = pytest.mark.slow
 
 OURS = {"name": "gristmill-parsl", "kernel": "gristmill", "workers": 2}
@@ -133,7 +133,7 @@ def commands(pid: int) -> str:
 
 def test_no_process_is_left_of_a_program_that_ends_or_is_killed() -> None:
     with orphans.started(OURS) as run:
-        # The keeper has no environment, and is found all the same.
+        # The keeper has no environment, and is found nevertheless.
         assert "gristmill-keeper" in {commands(pid) for pid in run.processes()}
         run.end()
         assert run.left() == 0
@@ -166,14 +166,14 @@ def test_a_program_that_does_not_come_up_is_said() -> None:
 
 
 def light() -> Callable[[str], dict[str, Any]]:
-    """A setup that imports what only the image has."""
+    """Returns a setup that imports a package which only the image has."""
 
     def opened(path: str) -> dict[str, Any]:
-        import packaging  # where the image is open
+        import packaging  # from the opened image
 
         class Session:
             def run(self, *_: Any) -> None:
-                # No assert: pytest's own would have to be imported there.
+                # This is no assert, because the worker would have to import pytest for its rewritten asserts.
                 if not str(packaging.__file__).startswith(path):
                     raise ImportError(packaging.__file__)
 

@@ -1,4 +1,4 @@
-"""Relations of the figures about contexts are looked up as the paper means them, and what they run can be run."""
+"""The relations of the figures about contexts mean what the paper means, and their runs are valid."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.bench import BenchError, config
-from gristmill.bench.figures import catalogue
-from gristmill.bench.figures.contexts import FIGURES, machines
-from gristmill.bench.figures.data import Data, Place
-from gristmill.bench.figures.figure import Sweep
-from gristmill.bench.figures.session import Session, Tables
+from gristmill_bench import BenchError, config
+from gristmill_bench.figures import catalogue
+from gristmill_bench.figures.contexts import FIGURES, machines
+from gristmill_bench.figures.data import Data, Place
+from gristmill_bench.figures.figure import Sweep
+from gristmill_bench.figures.session import Session, Tables
 
-#: Values of each series by place.
+#: Values of each series by their position on the x-axis.
 Values = Mapping[str, Mapping[Place, float]]
 KEYS = [figure.key for figure in FIGURES]
 POINTS = [
@@ -36,7 +36,7 @@ def made_up(values: Values) -> Data:
 
 
 def levels(**seconds: list[float]) -> Values:
-    """Seconds of each level: three of them, at the places of figure 8; or of figure 9."""
+    """Returns seconds of each level: three of them, at the positions of figure 8 or of figure 9."""
     return {name: dict(zip((16, 80, 320), found, strict=True)) for name, found in seconds.items()}
 
 
@@ -161,7 +161,7 @@ def test_calls_are_told_apart_by_the_group_of_their_worker(tmp_path: Path) -> No
 def test_what_is_not_installed_is_missing_by_name(
     key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gristmill.bench.apps.lnni import Lnni
+    from gristmill_bench.apps.lnni import Lnni
 
     monkeypatch.setattr(Lnni, "missing", classmethod(lambda cls: "pip install onnx"))
     data = catalogue.FIGURES[key].measure(Session(tmp_path, 1))

@@ -1,4 +1,4 @@
-"""Figures of how tasks are sent, what logs cost and what tasks leave: their relations, and what they are measured with."""
+"""Figures of task dispatch, the cost of logs and the memory that tasks leave: relations and measurements."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Any
 import pytest
 
 from gristmill._profile.categories import CATEGORIES
-from gristmill._profile.tags import COMPONENTS
-from gristmill.bench import config, plugins, run
-from gristmill.bench.apps.held import Held
-from gristmill.bench.borders import notes
-from gristmill.bench.borders.hops import (
+from gristmill._profile.timings import COMPONENTS
+from gristmill_bench import config, plugins, run
+from gristmill_bench.apps.held import Held
+from gristmill_bench.borders import notes
+from gristmill_bench.borders.hops import (
     LAUNCHING,
     OF_HTEX,
     OF_POOLS,
     Hop,
     of_borders,
-    of_tags,
+    of_timings,
 )
-from gristmill.bench.engine import Engine
-from gristmill.bench.errors import BenchError, WrongResult
-from gristmill.bench.executors.ours import Gristmill
-from gristmill.bench.figures.data import Data
-from gristmill.bench.figures.figure import Figure, Sweep
-from gristmill.bench.figures.kernels import FIGURES, logs, objects, pipeline, queues, threads
-from gristmill.bench.plugins import find
+from gristmill_bench.engine import Engine
+from gristmill_bench.errors import BenchError, WrongResult
+from gristmill_bench.executors.ours import Gristmill
+from gristmill_bench.figures.data import Data
+from gristmill_bench.figures.figure import Figure, Sweep
+from gristmill_bench.figures.kernels import FIGURES, logs, objects, pipeline, queues, threads
+from gristmill_bench.plugins import find
 
 needs_parsl = pytest.mark.skipif(
     find("executor", "parsl").missing() is not None, reason="pip install parsl"
@@ -51,7 +51,7 @@ needs_loky = pytest.mark.skipif(
         objects.Objects,
         objects.Collector,
         pipeline.Pipeline,
-        pipeline.Times,
+        pytest.param(pipeline.Times, marks=needs_loky),
     ],
 )
 def test_what_is_run_is_valid_and_a_figure_of_the_page(kind: type[Sweep]) -> None:
@@ -61,7 +61,7 @@ def test_what_is_run_is_valid_and_a_figure_of_the_page(kind: type[Sweep]) -> Non
 
 
 def held(figure: Figure, cells: dict[str, dict[Any, float]]) -> list[bool]:
-    """Which relations hold, from the first, of medians by series and place; those of what is not there are left out."""
+    """Returns the verdict of each relation on medians by series and position. Relations without data are left out."""
     data = Data(figure.key, figure.across, figure.upward)
     for series, values in cells.items():
         for place, value in values.items():
@@ -140,7 +140,7 @@ def test_objects_that_tasks_leave_are_counted(tmp_path: Path) -> None:
     finally:
         backend.shutdown()
     assert app.check(result).endswith("for 500 tasks")
-    # A task is kept as one of the suite's, which has its future.
+    # The engine keeps one object a task: the suite's, which holds its future.
     assert 0.9 < app.figures(result)["objects_per_task"] < 10
     with pytest.raises(WrongResult):
         app.check(result._replace(numbers=[0]))
@@ -179,7 +179,7 @@ def test_what_workers_sleep_in_is_what_the_system_says(called: str) -> None:
     assert found == {"reads": 25, "semaphore": 50, "polls": 0, "else": 25}
 
 
-#: Rows as those of a profile: a program with two threads that are one kind, and a worker.
+#: Rows as a profile has them: a program with two threads of one kind, and a worker.
 PROFILE: list[dict[str, Any]] = [
     {
         "process": process,
@@ -256,11 +256,11 @@ def test_hops_that_no_task_has_passed_are_no_measurement() -> None:
     with pytest.raises(BenchError, match="no task has crossed all borders"):
         of_borders([submitted], ("first", "second"))
     with pytest.raises(BenchError, match="no task has crossed all borders"):
-        of_tags([])
+        of_timings([])
 
 
 def passed_by(pool: Any, count: int) -> list[Hop]:
-    """Its hops, once so many tasks have passed them."""
+    """Returns the pool's hops once this many tasks have passed each; until then an empty list."""
     with contextlib.suppress(BenchError):
         hops: list[Hop] = pool.hops()
         return hops if all(hop.tasks == count for hop in hops) else []
@@ -270,7 +270,7 @@ def passed_by(pool: Any, count: int) -> list[Hop]:
 @pytest.mark.parametrize("name", ["processes", pytest.param("loky", marks=needs_loky)])
 def test_tasks_of_a_pool_are_noted_on_their_way_and_back(name: str) -> None:
     plugin: Any = plugins.make("executor", name, {"workers": 1})
-    pool = plugin.open_tagged()
+    pool = plugin.open_timed()
     try:
         assert pool.submit(abs, -1).result(60) == 1
         pool.begin()
@@ -278,7 +278,7 @@ def test_tasks_of_a_pool_are_noted_on_their_way_and_back(name: str) -> None:
         assert pool.submit(operator.mul, first, first).result(60) == 9
         with pytest.raises(ZeroDivisionError):
             pool.submit(operator.truediv, 1, 0).result(60)
-        # Futures wake who waits for them before they call what notes their end.
+        # A future wakes its waiters before it calls the callback that notes its end.
         while not (found := passed_by(pool, 3)):
             os.sched_yield()
         assert [hop.name for hop in found] == list(OF_POOLS)
@@ -290,7 +290,7 @@ def test_tasks_of_a_pool_are_noted_on_their_way_and_back(name: str) -> None:
 def test_a_pool_in_groups_notes_no_tasks() -> None:
     plugin: Any = plugins.make("executor", "processes", {"groups": [{"name": "all"}]})
     with pytest.raises(BenchError, match="borders"):
-        plugin.open_tagged()
+        plugin.open_timed()
 
 
 @pytest.mark.parametrize("is_on", [True, False])
@@ -306,7 +306,7 @@ def test_the_log_of_a_kernel_is_written_if_it_is_asked_for(is_on: bool) -> None:
 @needs_parsl
 @pytest.mark.slow
 @pytest.mark.parametrize("logs", [False, "nowhere"])
-def test_no_process_of_htex_writes_a_log_where_none_is_to_be_written_anywhere(logs: Any) -> None:
+def test_no_process_of_htex_writes_a_log_if_logs_are_off(logs: Any) -> None:
     made: Any = plugins.make("executor", "parsl", {"logs": logs, "workers": 1})
     opened = made.open()
     try:
@@ -319,9 +319,9 @@ def test_no_process_of_htex_writes_a_log_where_none_is_to_be_written_anywhere(lo
         opened.shutdown()
 
 
-def tagged(executor: str, tmp_path: Path, **fields: Any) -> dict[str, float]:
-    """Runs some tasks; gives the median of each hop."""
-    options = {"folder": str(tmp_path), "tags": True, "warmup": 5, "timeout": 100}
+def timed(executor: str, tmp_path: Path, **fields: Any) -> dict[str, float]:
+    """Runs some tasks; returns the median of each hop."""
+    options = {"folder": str(tmp_path), "timings": True, "warmup": 5, "timeout": 100}
     app = {"name": "synthetic", "tasks": 20}
     tables = {"app": app, "executor": {"name": executor, **fields}, "run": options}
     found = run.summary(run.start(config.resolve(tables)))["hops"]
@@ -330,8 +330,8 @@ def tagged(executor: str, tmp_path: Path, **fields: Any) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("nodes", [0, pytest.param(2, marks=pytest.mark.slow)])
-def test_tasks_of_ours_have_hops_by_their_tags(tmp_path: Path, nodes: int) -> None:
-    hops = tagged("gristmill", tmp_path, nodes=nodes)
+def test_tasks_of_ours_have_hops_by_their_timings(tmp_path: Path, nodes: int) -> None:
+    hops = timed("gristmill", tmp_path, nodes=nodes)
     assert tuple(hops) == tuple(name for _, _, name in COMPONENTS)
     assert all(time >= 0 for time in hops.values())
 
@@ -342,7 +342,7 @@ def is_here(process: int) -> bool:
 
 def test_tasks_in_contexts_have_hops_and_keep_their_contexts() -> None:
     made: Any = plugins.make("executor", "gristmill", {"workers": 1})
-    opened = made.open_tagged()
+    opened = made.open_timed()
     try:
         assert opened.submit(abs, -1).result(60) == 1
         engine = Engine(opened)
@@ -358,13 +358,15 @@ def test_tasks_in_contexts_have_hops_and_keep_their_contexts() -> None:
 @needs_parsl
 @pytest.mark.slow
 def test_tasks_of_parsl_have_hops_in_all_processes_of_htex(tmp_path: Path) -> None:
-    hops = tagged("parsl", tmp_path)
+    hops = timed("parsl", tmp_path)
     assert tuple(hops) == OF_HTEX
     assert all(time >= 0 for time in hops.values())
 
 
 def noted(backend: Any) -> list[Hop]:
-    """Its hops, once a task has crossed all borders: the last is crossed after the result is there."""
+    """Returns the hops once a task has crossed all borders. The task crosses the last one after its result is
+    available.
+    """
     while True:
         try:
             found: list[Hop] = backend.hops()
@@ -378,7 +380,7 @@ def noted(backend: Any) -> list[Hop]:
 @pytest.mark.slow
 def test_what_a_task_waits_for_the_thread_that_launches_is_not_the_kernels_own_time() -> None:
     made: Any = plugins.make("executor", "parsl", {"workers": 1})
-    opened = made.open_tagged()
+    opened = made.open_timed()
     try:
         assert opened.submit(abs, -1).result(60) == 1
         opened.begin()
@@ -401,7 +403,7 @@ def test_what_a_task_waits_for_the_thread_that_launches_is_not_the_kernels_own_t
     ("executor", "fields"),
     [("threads", {}), ("gristmill", {"batches": 5})],
 )
-def test_hops_that_nobody_knows_are_refused(executor: str, fields: dict[str, Any]) -> None:
+def test_unknown_hops_are_refused(executor: str, fields: dict[str, Any]) -> None:
     made: Any = plugins.make("executor", executor, fields)
-    with pytest.raises(BenchError, match=r"run\.tags: the borders"):
-        made.open_tagged()
+    with pytest.raises(BenchError, match=r"run\.timings: the borders"):
+        made.open_timed()

@@ -1,4 +1,6 @@
-"""Figures about kernels: what their relations say of data in which they hold, and in which they do not."""
+"""Figures about kernels: the verdicts of their relations on data for which they hold, and on data for which they do
+not.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.bench import Engine, WrongResult
-from gristmill.bench.apps.granularity import Granularity as App
-from gristmill.bench.apps.granularity import rate_name
-from gristmill.bench.executors.here import Inline
-from gristmill.bench.figures.data import Data, Place
-from gristmill.bench.figures.figure import Figure
-from gristmill.bench.figures.kernels.dispatch import Dispatch, Kernels, Nodes
-from gristmill.bench.figures.kernels.granularity import Granularity
-from gristmill.bench.figures.kernels.inference import Inference
-from gristmill.bench.figures.kernels.shortest import Shortest
-from gristmill.bench.figures.session import Point
+from gristmill_bench import Engine, WrongResult
+from gristmill_bench.apps.granularity import Granularity as App
+from gristmill_bench.apps.granularity import rate_name
+from gristmill_bench.executors.here import Inline
+from gristmill_bench.figures.data import Data, Place
+from gristmill_bench.figures.figure import Figure
+from gristmill_bench.figures.kernels.dispatch import Dispatch, Kernels, Nodes
+from gristmill_bench.figures.kernels.granularity import Granularity
+from gristmill_bench.figures.kernels.inference import Inference
+from gristmill_bench.figures.kernels.shortest import Shortest
+from gristmill_bench.figures.session import Point
 
 Values = Mapping[str, Mapping[Place, float]]
 
-#: As the papers have them.
+#: The values of the papers.
 KERNELS: Values = {
     "Parsl's kernel over HTEX": {1: 1_000, 2: 1_900, 4: 3_800},
     "native kernel over HTEX": {1: 6_000, 2: 8_000, 4: 7_000},

@@ -1,4 +1,4 @@
-"""Figures about executors and applications: what they run is valid, and what they conclude follows from the numbers."""
+"""Figures about executors and applications: their runs are valid, and their conclusions follow from the numbers."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.bench import config
-from gristmill.bench.errors import BenchError
-from gristmill.bench.faults.tables import Cell
-from gristmill.bench.faults.verdict import Verdict, Word
-from gristmill.bench.figures import suites
-from gristmill.bench.figures.data import Data
-from gristmill.bench.figures.figure import (
+from gristmill_bench import config
+from gristmill_bench.errors import BenchError
+from gristmill_bench.faults.tables import Cell
+from gristmill_bench.faults.verdict import Verdict, Word
+from gristmill_bench.figures import suites
+from gristmill_bench.figures.data import Data
+from gristmill_bench.figures.figure import (
     DOES_NOT_HOLD,
     HOLDS,
     NOT_MEASURED,
     Figure,
     Sweep,
 )
-from gristmill.bench.figures.session import Session, Tables
-from gristmill.bench.figures.suites import failures, makespan, nested, redis_server, travel, workers
-from gristmill.bench.figures.suites.applications import (
+from gristmill_bench.figures.session import Session, Tables
+from gristmill_bench.figures.suites import failures, makespan, nested, redis_server, travel, workers
+from gristmill_bench.figures.suites.applications import (
     DEPTH,
     EDGES,
     LARGEST,
@@ -33,26 +33,26 @@ from gristmill.bench.figures.suites.applications import (
     Sizes,
     tables_of,
 )
-from gristmill.bench.figures.suites.features import (
+from gristmill_bench.figures.suites.features import (
     ON_NODES,
     RETRYING,
     Features,
     Objects,
     all_that_others_can,
 )
-from gristmill.bench.probes.features import FIRST, FUTURES, RATE
-from gristmill.bench.probes.objects import FROM_PROGRAM, INTO_PROGRAM, INTO_TASKS, READ_ONLY
-from gristmill.bench.probes.probe import DIES, NO, YES
+from gristmill_bench.probes.features import FIRST, FUTURES, RATE
+from gristmill_bench.probes.objects import FROM_PROGRAM, INTO_PROGRAM, INTO_TASKS, READ_ONLY
+from gristmill_bench.probes.probe import DIES, NO, YES
 
 
 def verdict(figure: Figure, words: str, data: Data) -> bool:
-    """Whether the relation of a figure holds whose text has some words."""
+    """Returns whether the relation of a figure holds whose text contains these words."""
     (relation,) = (one for one in figure.relations if words in one.text)
     return relation.check(data)[0]
 
 
 def runs() -> Iterator[tuple[str, Tables]]:
-    """What the figures of this chapter run, once for each table."""
+    """Yields the runs of this chapter's figures, once for each table."""
     for figure in suites.FIGURES:
         if isinstance(figure, Sweep):
             for point in figure.points():
@@ -73,7 +73,7 @@ def test_what_a_figure_runs_can_be_run(tables: Tables) -> None:
 
 
 def answered(**answers: tuple[float, float]) -> Data:
-    """Two answers of some executors."""
+    """Returns two answers of some executors."""
     data = Data("table", "what", "answers")
     for name, (futures, other) in answers.items():
         data.add(name, FUTURES, futures)
@@ -168,7 +168,7 @@ def test_sizes_of_objects_are_compared() -> None:
 
 
 def makespans(**seconds: float) -> Data:
-    """Two applications: the second takes as long on each engine, but for ours and Dask."""
+    """Returns makespans of two applications. The second takes the same time on each engine except ours and Dask."""
     data = Data("spans", "application, engine", "seconds")
     for app in ("cholesky", "montage"):
         for name, whole in seconds.items():
@@ -214,7 +214,7 @@ OURS, RETRYING_OURS = "gristmill", "gristmill loss_retries=3"
 
 
 def failed(name: str, usual: Word, **others: Word) -> Data:
-    """What became of tasks on an executor after each kind of failure, some of which ended otherwise."""
+    """Returns the outcomes of tasks on an executor after each kind of failure; ``others`` are the unusual ones."""
     data = Data("failures", "type", "verdicts")
     words = {type: others.get(type.replace("-", "_"), usual) for type in failures.matrix.TYPES}
     cells = {type: {name: [Cell(Verdict(one), "", 1.0, [])]} for type, one in words.items()}
@@ -223,7 +223,7 @@ def failed(name: str, usual: Word, **others: Word) -> Data:
 
 
 def verdicts(data: Data) -> list[str]:
-    """Of each relation about failures whether it holds."""
+    """Returns, for each relation about failures, whether it holds."""
     return [one.verdict(data)[0] for one in failures.Failures().relations]
 
 
@@ -288,7 +288,7 @@ class OneFailure(failures.Failures):
 
 @pytest.mark.slow
 def test_verdicts_are_those_of_the_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gristmill.bench.plugins._is_installed", lambda name: "globus" not in name)
+    monkeypatch.setattr("gristmill_bench.plugins._is_installed", lambda name: "globus" not in name)
     data = OneFailure().measure(Session(tmp_path, 3))
     assert [(one.series, one.at) for one in data.cells] == [("threads", "zero-division")]
     assert OneFailure().words("zero-division", data.cells[0].samples) == "reported"

@@ -1,4 +1,4 @@
-"""The results in the documentation can be read: all that is folded is a table, and all pictures are there."""
+"""The results page of the documentation is readable: each folded part is a table, and all pictures exist."""
 
 from __future__ import annotations
 
@@ -8,20 +8,32 @@ from typing import Any
 
 import pytest
 
-from gristmill.bench.figures.page import PAGE
+from gristmill_bench.figures.page import PAGE
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
 
 
+#: Most bytes of the results that the repository keeps.
+BYTES_MAX = 1_000_000
+
+
 def rendered() -> str:
-    """The page as the documentation has it."""
+    """Returns the page as the documentation renders it."""
     markdown = pytest.importorskip("markdown")
     yaml = pytest.importorskip("yaml")
     chosen: list[Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["markdown_extensions"]
     names = [next(iter(one)) if isinstance(one, dict) else one for one in chosen]
     page: str = markdown.markdown((RESULTS / PAGE).read_text(), extensions=names)
     return page
+
+
+def test_results_in_the_repository_are_small_and_shown() -> None:
+    files = [path for path in RESULTS.iterdir() if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < BYTES_MAX
+    page = (RESULTS / PAGE).read_text()
+    hidden = [path.name for path in files if path.suffix == ".svg" and path.name not in page]
+    assert not hidden
 
 
 def test_measurements_of_each_picture_are_folded_away_as_a_table() -> None:

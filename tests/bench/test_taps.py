@@ -1,4 +1,4 @@
-"""TaPS on our executor: what is registered, what is not TaPS, and TaPS itself where a checkout is named."""
+"""TaPS on our executor: what is registered, folders that are not TaPS, and TaPS itself where a checkout is named."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gristmill import taps
+from gristmill_bench import taps
 
-#: The parts of TaPS that are asked for something: a registry, a base of configurations, and its command.
+#: The parts of TaPS that are used: a registry, a base of configurations, and its command.
 FAKE = {
     "__init__.py": "",
     "plugins.py": """
@@ -66,10 +66,10 @@ def checkout(folder: Path, files: dict[str, str]) -> Path:
 
 
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command in a process of its own: what is imported stays."""
+    """Runs the command in a process of its own, because imported modules stay loaded."""
     variables = {name: value for name, value in os.environ.items() if name != taps.VARIABLE}
     return subprocess.run(
-        [sys.executable, "-m", "gristmill.taps", *words],
+        [sys.executable, "-m", "gristmill_bench.taps", *words],
         env=variables | environment,
         capture_output=True,
         text=True,
@@ -95,14 +95,14 @@ def test_our_executor_is_registered_before_the_command_of_a_checkout_runs(
     assert ended.returncode == 7, ended.stderr
     kinds, value, config = json.loads(ended.stdout)
     assert (kinds, value) == ([True, True], 64)
-    assert config == {"name": "gristmill", "start": "fork", "spin_us": None} | chosen
+    assert config == {"name": "gristmill", "start": "fork", "spin_seconds": None} | chosen
 
 
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        ({}, "is no checkout of TaPS: it has no taps/plugins.py"),
-        ({"__init__.py": "", "run.py": ""}, "is no checkout of TaPS"),
+        ({}, "is not a checkout of TaPS: it has no taps/plugins.py"),
+        ({"__init__.py": "", "run.py": ""}, "is not a checkout of TaPS"),
         (
             FAKE | {"executor/__init__.py": "import not_to_be_found"},
             "TaPS needs not_to_be_found, which is not installed",
@@ -129,11 +129,11 @@ def test_another_program_of_that_name_is_told_from_taps(tmp_path: Path) -> None:
 
 def test_a_path_that_is_missing_is_asked_for() -> None:
     ended = run("--taps")
-    assert (ended.returncode, ended.stderr) == (2, "gristmill.taps: --taps has no path\n")
+    assert (ended.returncode, ended.stderr) == (2, "gristmill_bench.taps: --taps has no path\n")
 
 
 def _reason() -> str | None:
-    """Why TaPS itself cannot be run: it is looked for where the command looks."""
+    """Returns why TaPS itself cannot run, or ``None``. TaPS is searched where the command searches it."""
     if not os.environ.get(taps.VARIABLE):
         return f"{taps.VARIABLE} names no checkout of TaPS"
     ended = run("--help", **{taps.VARIABLE: os.environ[taps.VARIABLE]})

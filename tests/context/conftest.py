@@ -1,4 +1,4 @@
-"""What tests of contexts share."""
+"""Shared fixtures of the tests of contexts."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from setups import Log
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """What setups write down."""
+    """Returns the log that setups write to."""
     return Log(tmp_path)

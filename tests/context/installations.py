@@ -1,4 +1,4 @@
-"""Folders that look as if pip, uv or conda had installed something into them."""
+"""Folders that look like installations by pip, uv or conda."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def install(
     installer: str = "pip",
     more: Mapping[str, str] | None = None,
 ) -> Path:
-    """Installs a distribution as a wheel; gives its metadata. ``more`` are further files of that."""
+    """Installs a distribution as a wheel; returns the folder of its metadata. ``more`` are further files of that
+    folder.
+    """
     write(site, files)
     metadata = site / f"{name.replace('-', '_')}-{version}.dist-info"
     headers = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]

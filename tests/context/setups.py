@@ -1,4 +1,4 @@
-"""Setups of contexts, which leave a line in a file for each time they run."""
+"""Setups of contexts that append a line to a file each time they run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import calls
 
 
 class Log:
-    """Lines that processes append to one file."""
+    """A file that processes append lines to."""
 
     def __init__(self, folder: Path) -> None:
         self._path = str(folder / "log")
 
     def add(self, word: str) -> None:
-        """Appends the word and this process."""
+        """Appends the word and the id of this process."""
         with open(self._path, "a") as file:
             file.write(f"{word} {os.getpid()}\n")
 
@@ -29,24 +29,24 @@ class Log:
             file.write(text + "\n")
 
     def notes(self) -> list[str]:
-        """The texts."""
+        """Returns the texts."""
         return Path(self._path + ".notes").read_text().split("\n")[:-1]
 
     def pids(self, word: str) -> list[int]:
-        """The processes that have appended the word."""
+        """Returns the processes that have appended the word."""
         path = Path(self._path)
         lines = path.read_text().split("\n") if path.exists() else []
         return [int(line.split()[1]) for line in lines if line.startswith(word + " ")]
 
 
 def load(log: Log, size: int = 10) -> dict[str, Any]:
-    """Leaves a list behind, and the process that it is from."""
+    """Provides a list and the id of the process that made it."""
     log.add("load")
     return {"model": list(range(size)), "maker": os.getpid()}
 
 
 def open_and_close(log: Log) -> Iterator[dict[str, Any]]:
-    """Has something to do at the end."""
+    """Provides a context, and appends a line when the context is closed."""
     log.add("open")
     yield {"maker": os.getpid()}
     log.add("close")
@@ -57,12 +57,12 @@ def fill(size: int) -> dict[str, bytearray]:
 
 
 def word(text: str) -> dict[str, str]:
-    """Leaves a word behind."""
+    """Provides a word."""
     return {"word": text}
 
 
 def load_grain() -> dict[str, str]:
-    """Leaves behind which version of a package it found."""
+    """Provides the version of a package that it found."""
     import grain  # type: ignore[import-not-found]
 
     return {"version": grain.version}
@@ -79,29 +79,29 @@ def greet(name: str) -> str:
 
 
 def greet_in_turn(names: list[str]) -> list[str]:
-    """Has tasks greet, in the context of this module."""
+    """Maps ``greet`` over the names in the context of this module."""
     return list(hello.map(greet, names))
 
 
 def part(name: str) -> str:
-    """Uses the other one."""
+    """Uses the other context of this module."""
     return f"{goodbye['word']}, {name}"
 
 
 def is_made_here(context: Context) -> bool:
-    """Whether the context was set up in this process."""
+    """Returns whether the context was set up in this process."""
     return bool(context["maker"] == os.getpid())
 
 
 def read_thrice(context: Context, place: int) -> list[int]:
-    """Has tasks read a place of the list, in the context that this one need not be in."""
+    """Submits three tasks that read one index of the list in the context. This task may be outside the context."""
     options = current_executor().options(context=context)
     children = [options.submit(lambda at: context["model"][at], place) for _ in range(3)]
     return [child.result() for child in children]
 
 
 def see_gpus(log: Log) -> dict[str, str]:
-    """Leaves behind, and notes, which GPUs a library would see."""
+    """Provides, and notes, the GPUs that a library would see."""
     seen = os.environ.get("CUDA_VISIBLE_DEVICES", "none")
     log.note(seen)
     return {"gpus": seen}
@@ -116,6 +116,6 @@ def no_weights() -> dict[str, Any]:
 
 
 def enter_with(path: str, context: Context) -> int:
-    """Stands at a gate, in a context."""
+    """Waits at a gate, in a context."""
     calls.enter(path)
     return int(context["maker"])

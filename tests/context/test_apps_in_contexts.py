@@ -1,4 +1,4 @@
-"""Contexts of apps, in their decorators and in what a call asks for."""
+"""Contexts of apps, named in their decorators and in the resource specification of a call."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 
-import gristmill
-from gristmill import Config, Context, ContextError, GristmillExecutor, bash_app, python_app
+import gristmill.parsl as parsl
+from gristmill import Context, ContextError
+from gristmill.parsl import Config, GristmillExecutor, bash_app, python_app
 
 from setups import Log, load
 
 
 @pytest.fixture
-def kernel(tmp_path: Path) -> Iterator[gristmill.DataFlowKernel]:
-    """A kernel on the engine."""
+def kernel(tmp_path: Path) -> Iterator[parsl.DataFlowKernel]:
+    """Yields a kernel on the engine."""
     executor = GristmillExecutor(max_workers_per_node=2)
     config = Config(executors=[executor], run_dir=str(tmp_path / "runinfo"))
-    with gristmill.load(config) as kernel:
+    with parsl.load(config) as kernel:
         yield kernel
 
 
@@ -80,7 +81,7 @@ def test_bash_apps_have_contexts_too(log: Log, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kernel")
 def test_a_specification_that_makes_no_sense_is_refused(log: Log) -> None:
-    from gristmill.parsl.errors import InvalidResourceSpecification
+    from gristmill.parsl.executors.errors import InvalidResourceSpecification
 
     @python_app
     def call(parsl_resource_specification: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""Contexts that cannot be had: a clear error that names the context and the step, and no task of others is lost."""
+"""Contexts that cannot be set up: a clear error names the context and the step, and no other task is lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gristmill import Context, ContextError, Executor, ResourceError, UnpicklableError
+from gristmill import (
+    Context,
+    ContextCalls,
+    ContextError,
+    ContextWorkers,
+    Executor,
+    ResourceError,
+    UnpicklableError,
+)
+from gristmill._context.declare import with_reuse
 
 import setups
 from setups import Log, load
@@ -44,7 +53,9 @@ def test_a_setup_that_raises_fails_its_tasks_and_no_others(executor: Executor) -
 
 def test_a_setup_that_raises_in_each_worker_says_so(make_executor: MakeExecutor) -> None:
     executor = make_executor(1)
-    options = executor.options(context=Context(setups.no_weights, fork=False, name="model"))
+    options = executor.options(
+        context=Context(setups.no_weights, name="model", workers=ContextWorkers(fork=False))
+    )
     with pytest.raises(
         ContextError, match=r'(?s)context "model": the setup failed.*ValueError: no weights'
     ):
@@ -59,7 +70,7 @@ def test_a_setup_that_hangs_is_stopped_and_says_where_it_was(
     def hang() -> None:
         threading.Event().wait()
 
-    context = Context(hang, name="model", timeout=0.2, fork=fork)
+    context = Context(hang, name="model", workers=ContextWorkers(timeout=1, fork=fork))
     with pytest.raises(ContextError, match=r"(?s)model.* in time.*threading.py.* in wait"):
         executor.options(context=context).submit(abs, -1).result()
     assert executor.submit(abs, -1).result() == 1
@@ -72,7 +83,7 @@ def test_a_setup_that_uses_alarms_itself_is_stopped_as_well(executor: Executor, 
         signal.alarm(0)
         threading.Event().wait()
 
-    context = Context(hang, name="model", timeout=0.2, reuse=reuse)
+    context = with_reuse(Context(hang, name="model", workers=ContextWorkers(timeout=1)), reuse)
     with pytest.raises(ContextError, match=r"(?s)model.* in time.*threading.py.* in wait"):
         executor.options(context=context).submit(abs, -1).result()
 
@@ -81,12 +92,12 @@ def test_a_setup_that_uses_alarms_itself_is_stopped_as_well(executor: Executor, 
 def test_a_setup_that_fails_in_the_process_of_a_call_fails_the_context(
     executor: Executor, reuse: str
 ) -> None:
-    options = executor.options(context=Context(setups.no_weights, name="model", reuse=reuse))
+    options = executor.options(context=with_reuse(Context(setups.no_weights, name="model"), reuse))
     with pytest.raises(
         ContextError, match=r"(?s)setup of context 'model' failed.*in no_weights.*no weights"
     ):
         options.submit(abs, -1).result()
-    options = executor.options(context=Context(os._exit, 3, name="model", reuse=reuse))
+    options = executor.options(context=with_reuse(Context(os._exit, 3, name="model"), reuse))
     with pytest.raises(ContextError, match=r"context 'model' ended with exit code 3"):
         options.submit(abs, -1).result()
 
@@ -121,7 +132,7 @@ def test_a_setup_that_crashes_is_tried_again_and_then_given_up_with_where_it_was
         os.kill(os.getpid(), signal.SIGSEGV)
 
     executor = make_executor(1)
-    context = Context(crash, name="model", reuse="none")
+    context = with_reuse(Context(crash, name="model"), "none")
     with pytest.raises(ContextError, match=r"(?s)'model'.*SIGSEGV.* in crash"):
         executor.options(context=context).submit(abs, -1).result()
     with pytest.raises(ContextError, match=r'(?s)"model" was killed by .*SIGSEGV.* in crash'):
@@ -172,7 +183,9 @@ def test_a_setup_must_leave_a_dict(executor: Executor) -> None:
 
 
 def test_a_missing_module_is_named(executor: Executor) -> None:
-    context = Context(dict, preload=["no_such_module_anywhere"], name="model")
+    context = Context(
+        dict, name="model", workers=ContextWorkers(preload=["no_such_module_anywhere"])
+    )
     with pytest.raises(ContextError, match=r"(?s)model.*No module named 'no_such_module_anywhere'"):
         executor.options(context=context).submit(abs, -1).result()
 
@@ -191,7 +204,7 @@ def test_a_name_that_the_setup_has_not_left_is_told_with_those_that_it_has(
     executor: Executor,
 ) -> None:
     with pytest.raises(
-        KeyError, match="context 'word' has no 'sentence': its setup has left 'word'"
+        KeyError, match="context 'word' has no 'sentence': its setup returned 'word'"
     ):
         executor.options(context=setups.hello).submit(lambda: setups.hello["sentence"]).result()
 
@@ -202,11 +215,13 @@ def test_a_task_that_has_only_heard_of_a_context_cannot_set_it_up(
     context = Context(load, Log(tmp_path), name="model")
 
     def set_up() -> None:
-        context.release()  # which asks for nothing else than its name
+        context.release()  # needs only its name
         with context:
             pass
 
-    with pytest.raises(ContextError, match="'model' cannot be set up in this process, which has"):
+    with pytest.raises(
+        ContextError, match="'model' cannot be set up in this process, which knows only its name"
+    ):
         executor.submit(set_up).result()
     assert executor.options(context=context).submit(lambda: len(context["model"])).result() == 10
 
@@ -237,17 +252,21 @@ def test_arguments_that_cannot_be_sent_are_named(executor: Executor) -> None:
 
 
 def test_options_that_make_no_sense_are_refused_at_once(executor: Executor) -> None:
-    for options in ({"slots": 0}, {"mode": "thread"}, {"reuse": "tape"}, {"timeout": 0}):
+    for options in ({"max_workers": 0}, {"timeout": 0}):
         with pytest.raises(ValueError, match=next(iter(options))):
-            Context(dict, **options)  # type: ignore[arg-type]
-    for text in ({"slots": 1.5}, {"slots": "2"}, {"timeout": "10"}, {"keep": "10"}):
+            ContextWorkers(**options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="mode"):
+        ContextCalls(mode="thread")
+    with pytest.raises(ValueError, match="reuse"):
+        with_reuse(Context(dict), "tape")
+    for text in ({"max_workers": 1.5}, {"max_workers": "2"}, {"timeout": "10"}, {"keep": "10"}):
         with pytest.raises(TypeError, match=f"{next(iter(text))} must be a .*number"):
-            Context(dict, **text)  # type: ignore[arg-type]
+            ContextWorkers(**text)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="setup must be callable"):
         Context({"model": 1})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"gristmill\.Context"):
         executor.options(context={"model": 1})  # type: ignore[arg-type]
-    with pytest.raises(ResourceError, match="cannot ask for cores"):
+    with pytest.raises(ResourceError, match="cannot request cores"):
         executor.options(context=Context(dict), cores=2)
 
 
@@ -269,7 +288,7 @@ def test_calls_of_a_context_that_was_changed_are_completed_with_the_old_one(
     running = executor.options(context=context).submit(setups.enter_with, gate.path, context)
     gate.wait_entered()
     [old] = log.pids("open")
-    context = Context(setups.open_and_close, log, preload=["json"])
+    context = Context(setups.open_and_close, log, workers=ContextWorkers(preload=["json"]))
     options = executor.options(context=context)
     assert options.submit(lambda: context["maker"]).result() != old
     assert log.pids("close") == []

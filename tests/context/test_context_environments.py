@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gristmill import Context, ContextError, Executor
+from gristmill import Context, ContextCalls, ContextError, ContextWorkers, Executor
+from gristmill._context.declare import with_reuse
 from gristmill._images import build, storage
 from gristmill._images.recipe import Recipe
 
@@ -59,7 +60,7 @@ def test_what_the_caller_has_imported_is_not_imported_for_a_context(
 ) -> None:
     callers = tmp_path / "site-packages"
     callers.mkdir()
-    # As numpy does: a filter for warnings of its own, which workers have as well.
+    # The caller has a warning filter for a class of this package, as numpy has one; workers have the filter too.
     (callers / "grain.py").write_text("version = 'caller'\nclass Sprouts(UserWarning): pass\n")
     monkeypatch.syspath_prepend(str(callers))
     grain = importlib.import_module("grain")
@@ -69,7 +70,12 @@ def test_what_the_caller_has_imported_is_not_imported_for_a_context(
         monkeypatch.setitem(sys.modules, "grain", grain)
         executor = make_executor(1)
         for reuse, fork in (("memory", True), ("memory", False), ("disk", True)):
-            context = Context(load_grain, environment=make_environment("5"), reuse=reuse, fork=fork)
+            context = with_reuse(
+                Context(
+                    load_grain, environment=make_environment("5"), workers=ContextWorkers(fork=fork)
+                ),
+                reuse,
+            )
             options = executor.options(context=context)
             assert options.submit(lambda context=context: context["version"]).result() == "5"
 
@@ -95,7 +101,7 @@ def test_a_context_imports_from_an_image(
 ) -> None:
     monkeypatch.setenv("GRISTMILL_LOCAL_DIR", str(tmp_path))
     image = build.build(Recipe(str(make_environment("3"))), "tar", str(tmp_path / "cache"))
-    context = Context(load_grain, environment=image.path, mode="fork")
+    context = Context(load_grain, environment=image.path, calls=ContextCalls(mode="fork"))
     options = executor.options(context=context)
     assert options.submit(lambda: context["version"]).result() == "3"
 
@@ -112,7 +118,7 @@ def test_an_environment_on_a_shared_file_system_is_used_from_the_nodes_own_disk(
     monkeypatch.setenv("GRISTMILL_LOCAL_DIR", str(tmp_path / "disk"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(storage, "is_worth_an_image", lambda prefix: "env-4" in prefix)
-    context = Context(load_grain, environment=make_environment("4"), reuse=reuse)
+    context = with_reuse(Context(load_grain, environment=make_environment("4")), reuse)
     options = executor.options(context=context)
     place = options.submit(os.getenv, "VIRTUAL_ENV").result()
     assert place.startswith(str(tmp_path / ("disk" if reuse == "memory" else "env-4")))
@@ -144,7 +150,7 @@ def test_an_image_that_was_altered_is_not_used(
         last = file.read(1)
         file.seek(-1, os.SEEK_END)
         file.write(bytes([last[0] ^ 1]))
-    with pytest.raises(ContextError, match=r'(?s)"model" failed.*AlteredImage'):
+    with pytest.raises(ContextError, match=r'(?s)"model" failed.*AlteredImageError'):
         executor.options(context=context).submit(abs, -1).result()
 
 
@@ -167,7 +173,10 @@ def test_an_image_that_was_cut_off_is_named(
 def test_what_is_no_environment_is_refused_when_it_is_used_first(
     executor: Executor, tmp_path: Path
 ) -> None:
-    for path, text in ((tmp_path, "is no environment of Python"), (tmp_path / "no", "not there")):
+    for path, text in (
+        (tmp_path, "is not an environment of Python"),
+        (tmp_path / "no", "does not exist"),
+    ):
         context = Context(load_grain, environment=path)
         with pytest.raises(ValueError, match=text):
             executor.options(context=context).submit(abs, -1)

@@ -1,4 +1,4 @@
-"""Files that a context names, where its functions run on this machine."""
+"""Files of a context, for functions that run on this machine."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gristmill import Context, ContextError, Executor, context_file
+from gristmill import (
+    Context,
+    ContextCalls,
+    ContextError,
+    ContextWorkers,
+    Executor,
+    context_file,
+)
+from gristmill._context.declare import with_reuse
 
 import setups
 
@@ -18,17 +27,26 @@ MakeExecutor = Callable[..., Executor]
 
 @pytest.fixture
 def words(tmp_path: Path) -> Path:
-    """A file that a setup reads."""
+    """Returns a file that a setup reads."""
     path = tmp_path / "words.txt"
     path.write_text("one two")
     return path
 
 
-@pytest.mark.parametrize("options", [{}, {"mode": "fork"}, {"fork": False}, {"reuse": "disk"}])
+@pytest.mark.parametrize(
+    ("options", "reuse"),
+    [
+        ({}, "memory"),
+        ({"calls": ContextCalls(mode="fork")}, "memory"),
+        ({"workers": ContextWorkers(fork=False)}, "memory"),
+        ({}, "disk"),
+    ],
+    ids=["direct", "fork", "alone", "disk"],
+)
 def test_setup_and_functions_find_a_file_by_its_name(
-    make_executor: MakeExecutor, words: Path, options: dict[str, object]
+    make_executor: MakeExecutor, words: Path, options: dict[str, Any], reuse: str
 ) -> None:
-    context = Context(setups.read_words, files=[words], **options)  # type: ignore[arg-type]
+    context = with_reuse(Context(setups.read_words, files=[words], **options), reuse)
     run = make_executor(1).options(context=context).submit
     assert run(lambda: context["text"]).result() == "one two"
     assert Path(run(context_file, "words.txt").result()).read_text() == "one two"
@@ -71,11 +89,11 @@ def test_a_file_that_was_changed_is_not_used_for_the_old_one(
 
 
 def test_what_is_no_file_is_refused_where_the_context_is_declared(words: Path) -> None:
-    with pytest.raises(ValueError, match=r"missing is not there"):
+    with pytest.raises(ValueError, match=r"missing does not exist"):
         Context(dict, files=[words.with_name("missing")])
     with pytest.raises(ValueError, match="is a folder"):
         Context(dict, files=[words.parent])
-    with pytest.raises(ValueError, match=r"have one name, 'words.txt'"):
+    with pytest.raises(ValueError, match=r"have the same name, 'words.txt'"):
         Context(dict, files=[words, words])
     with pytest.raises(TypeError, match="a list of paths"):
         Context(dict, files=str(words))

@@ -1,4 +1,4 @@
-"""Calls in forks of a context's worker, and contexts that are set up anew for each call."""
+"""Calls in forks of a context's worker, and contexts that are set up again for each call."""
 
 from __future__ import annotations
 
@@ -9,8 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from gristmill import Context, Executor, TaskInterrupted, TaskTimeout, WorkerLost
+from gristmill import (
+    Context,
+    ContextCalls,
+    ContextWorkers,
+    Executor,
+    TaskInterrupted,
+    TaskTimeoutError,
+    WorkerLostError,
+)
 from gristmill._context.calls import Forked
+from gristmill._context.declare import with_reuse
 from gristmill._native import INTERRUPT_SIGNAL
 
 import calls
@@ -21,7 +30,7 @@ MakeExecutor = Callable[..., Executor]
 
 
 def test_forked_calls_do_not_change_the_context(executor: Executor, log: Log) -> None:
-    context = Context(load, log, mode="fork")
+    context = Context(load, log, calls=ContextCalls(mode="fork"))
     options = executor.options(context=context)
 
     def append() -> tuple[int, int]:
@@ -37,11 +46,11 @@ def test_forked_calls_do_not_change_the_context(executor: Executor, log: Log) ->
 def test_a_forked_call_that_dies_leaves_its_worker_alone(
     make_executor: MakeExecutor, log: Log
 ) -> None:
-    context = Context(load, log, mode="fork")
+    context = Context(load, log, calls=ContextCalls(mode="fork"))
     options = make_executor(1).options(context=context)
     parent = options.submit(os.getppid).result()
     with pytest.raises(
-        WorkerLost, match=r"ended by signal 9 \(SIGKILL\), perhaps for want of memory$"
+        WorkerLostError, match=r"ended by signal 9 \(SIGKILL\), perhaps because memory was short$"
     ):
         options.submit(lambda: os.kill(os.getpid(), signal.SIGKILL)).result()
     with pytest.raises(ZeroDivisionError):
@@ -52,7 +61,7 @@ def test_a_forked_call_that_dies_leaves_its_worker_alone(
 def test_a_forked_call_that_leaves_a_child_behind_is_over(
     make_executor: MakeExecutor, log: Log, gate: Gate
 ) -> None:
-    context = Context(load, log, mode="fork")
+    context = Context(load, log, calls=ContextCalls(mode="fork"))
 
     def leave_a_child() -> int:
         if os.fork() == 0:
@@ -69,10 +78,10 @@ def test_a_forked_call_that_leaves_a_child_behind_is_over(
 def test_a_forked_call_is_stopped_when_its_time_is_over(
     make_executor: MakeExecutor, log: Log
 ) -> None:
-    context = Context(load, log, mode="fork")
+    context = Context(load, log, calls=ContextCalls(mode="fork"))
     executor = make_executor(1)
     parent = executor.options(context=context).submit(os.getppid).result()
-    with pytest.raises(TaskTimeout):
+    with pytest.raises(TaskTimeoutError):
         executor.options(context=context, timeout=0.1).submit(signal.pause).result()
     assert executor.options(context=context).submit(os.getppid).result() == parent
 
@@ -81,7 +90,7 @@ def test_a_forked_call_is_stopped_when_its_time_is_over(
 def test_without_reuse_each_call_has_a_setup_of_its_own(
     executor: Executor, log: Log, reuse: str
 ) -> None:
-    context = Context(open_and_close, log, reuse=reuse)
+    context = with_reuse(Context(open_and_close, log), reuse)
     options = executor.options(context=context)
     found = [options.submit(lambda: (context["maker"], os.getpid())).result() for _ in range(3)]
     assert all(maker == process for maker, process in found)
@@ -98,7 +107,7 @@ def test_a_teardown_that_raises_costs_no_result_and_names_its_context(
         yield {"number": 7}
         raise ValueError("still open")
 
-    context = Context(fail_late, name="model", reuse=reuse)
+    context = with_reuse(Context(fail_late, name="model"), reuse)
     executor = make_executor(1)
     assert executor.options(context=context).submit(lambda: context["number"]).result() == 7
     executor.shutdown()
@@ -117,7 +126,7 @@ def test_a_teardown_that_hangs_is_ended_and_says_where_it_was(
         yield {"number": 7}
         signal.pause()
 
-    context = Context(hang_late, name="model", fork=fork)
+    context = Context(hang_late, name="model", workers=ContextWorkers(fork=fork))
     executor = make_executor(1)
     assert executor.options(context=context).submit(lambda: context["number"]).result() == 7
     if ends == "the context":
@@ -131,7 +140,7 @@ def test_a_teardown_that_hangs_is_ended_and_says_where_it_was(
 
 @pytest.mark.parametrize("mode", ["direct", "fork"])
 def test_each_call_has_a_folder_of_its_own(executor: Executor, log: Log, mode: str) -> None:
-    context = Context(load, log, mode=mode, own_folder=True)
+    context = Context(load, log, calls=ContextCalls(mode=mode, own_folder=True))
     options = executor.options(context=context)
 
     def write(fails: bool) -> tuple[str, list[str]]:
@@ -151,14 +160,14 @@ def test_each_call_has_a_folder_of_its_own(executor: Executor, log: Log, mode: s
 def test_the_folder_of_a_call_that_died_is_removed_by_the_next_worker(
     make_executor: MakeExecutor, log: Log
 ) -> None:
-    context = Context(load, log, own_folder=True)
+    context = Context(load, log, calls=ContextCalls(own_folder=True))
     options = make_executor(1).options(context=context)
 
     def die() -> None:
         log.note(os.getcwd())
         os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(WorkerLost):
+    with pytest.raises(WorkerLostError):
         options.submit(die).result()
     [folder] = log.notes()
     assert os.path.exists(folder)
@@ -176,7 +185,7 @@ def test_a_forked_call_that_is_interrupted_while_it_starts_is_killed(
         child = fork()
         if child:
             children.append(child)
-            # The signal comes when the child runs, and nobody knows yet which one it is.
+            # The signal arrives while the child runs, before its id is known.
             os.kill(os.getpid(), INTERRUPT_SIGNAL)
         return child
 

@@ -1,4 +1,4 @@
-"""Function contexts: set up once, used by every call, and not lost."""
+"""Function contexts: set up once, used by every call, and never lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gristmill import Context, Executor, WorkerLost, _functions
+from gristmill import Context, ContextWorkers, Executor, WorkerLostError, _functions
 
 import calls
 import setups
@@ -23,7 +23,7 @@ from stage import Gate
 
 MakeExecutor = Callable[..., Executor]
 
-#: A context that is a global, while a test runs.
+#: A context that is a global variable during a test.
 passing: Any = None
 
 
@@ -37,7 +37,7 @@ def test_large_arguments_of_a_setup_are_shared_and_changed_for_oneself_alone(
         table[0] += 1
         return {"sum": int(table.sum() + row.sum()), "word": word}
 
-    context = Context(change, table, row, "end", fork=False)
+    context = Context(change, table, row, "end", workers=ContextWorkers(fork=False))
     options = make_executor(2).options(context=context)
     for _ in range(2):
         assert options.submit(lambda: context["sum"]).result() == table.sum() + row.size + 1
@@ -151,7 +151,7 @@ def test_a_worker_that_is_killed_is_forked_anew_without_another_setup(
 ) -> None:
     context = Context(load, log)
     options = make_executor(1).options(context=context)
-    with pytest.raises(WorkerLost):
+    with pytest.raises(WorkerLostError):
         options.submit(lambda: os.kill(os.getpid(), signal.SIGKILL)).result()
     assert options.submit(lambda: context["model"][7]).result() == 7
     assert len(log.pids("load")) == 1
@@ -197,7 +197,7 @@ def test_contexts_and_plain_tasks_share_workers(make_executor: MakeExecutor, log
 
 
 def test_no_more_workers_than_slots_have_a_context(make_executor: MakeExecutor, log: Log) -> None:
-    context = Context(load, log, slots=1)
+    context = Context(load, log, workers=ContextWorkers(max_workers=1))
     executor = make_executor(3)
     options = executor.options(context=context)
     futures = [options.submit(os.getpid) for _ in range(200)]
@@ -208,7 +208,7 @@ def test_no_more_workers_than_slots_have_a_context(make_executor: MakeExecutor, 
 
 
 def test_a_context_reports_what_it_cost_and_was_good_for(executor: Executor, log: Log) -> None:
-    context = Context(load, log, name="numbers", slots=1)
+    context = Context(load, log, name="numbers", workers=ContextWorkers(max_workers=1))
     assert context.report(executor) is None
     for _ in executor.options(context=context).map(lambda place: context["model"][place], range(9)):
         pass
@@ -233,7 +233,7 @@ def test_each_worker_sets_up_for_itself_where_none_is_forked(
     make_executor: MakeExecutor, log: Log, gate: Gate
 ) -> None:
     for fork, start in ((False, "fork"), (True, "spawn")):
-        context = Context(open_and_close, log, fork=fork, name=start)
+        context = Context(open_and_close, log, name=start, workers=ContextWorkers(fork=fork))
         executor = make_executor(2, start=start)
         options = executor.options(context=context)
         before = len(log.pids("open"))
@@ -257,10 +257,8 @@ def test_an_initializer_runs_in_the_workers_of_contexts(
     assert worker in log.pids("begin")
 
 
-def test_a_context_that_nobody_uses_goes_after_a_while(
-    make_executor: MakeExecutor, log: Log
-) -> None:
-    context = Context(open_and_close, log, keep=0.1)
+def test_an_unused_context_goes_after_a_while(make_executor: MakeExecutor, log: Log) -> None:
+    context = Context(open_and_close, log, workers=ContextWorkers(keep=0.1))
     executor = make_executor(1)
     options = executor.options(context=context)
     first = options.submit(lambda: context["maker"]).result()

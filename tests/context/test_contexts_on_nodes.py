@@ -1,4 +1,4 @@
-"""Contexts on other nodes: told, set up and forgotten there."""
+"""Contexts on other nodes: announced, set up and forgotten there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gristmill import Context, ContextError, Executor, on
+from gristmill import Context, ContextError, ContextResources, ContextWorkers, Executor, on
 from gristmill._nodes.local import LocalNodes
 
 import calls
@@ -62,7 +62,7 @@ def test_a_context_that_is_released_ends_on_its_node(make_executor: MakeExecutor
 
 
 def test_plain_tasks_and_contexts_share_a_node(make_executor: MakeExecutor, log: Log) -> None:
-    context = Context(load, log, slots=1)
+    context = Context(load, log, workers=ContextWorkers(max_workers=1))
     executor = make_executor(2, nodes=on.local(1, 2))
     options = executor.options(context=context)
     futures = [options.submit(os.getpid) for _ in range(50)]
@@ -73,19 +73,19 @@ def test_plain_tasks_and_contexts_share_a_node(make_executor: MakeExecutor, log:
 
 
 class GpuNodes(LocalNodes):
-    """Nodes with a GPU each, as far as anybody asks."""
+    """Nodes that claim to have a GPU each."""
 
     options = ("--gpus", "1", "--memory", "8")
 
 
 def test_a_context_goes_to_nodes_that_have_its_gpu(make_executor: MakeExecutor, log: Log) -> None:
-    context = Context(setups.see_gpus, log, gpus=1)
+    context = Context(setups.see_gpus, log, resources=ContextResources(gpus=1))
     executor = make_executor(1, nodes=GpuNodes(1, 2))
     futures = [executor.options(context=context).submit(calls.seen_gpus) for _ in range(20)]
     assert {future.result() for future in futures} == {"0"}
     assert log.notes() == ["0"], "one worker has the only GPU"
     assert executor.options(gpus=1).submit(calls.seen_gpus).result() == "0"
-    giant = Context(setups.word, "x", gpus=2)
+    giant = Context(setups.word, "x", resources=ContextResources(gpus=2))
     waiting = executor.options(context=giant).submit(calls.same, 1)
-    assert "No node that is there has so much" in executor.explain(waiting)
+    assert "No connected node has so much" in executor.explain(waiting)
     assert waiting.cancel()

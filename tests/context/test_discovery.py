@@ -1,4 +1,4 @@
-"""What functions of this process need is discovered as a whole: those of a context and its setup together."""
+"""The requirements of a context's functions and of its setup are discovered together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gristmill._context.imports import REQUIRED
 
 
 def set_up(path: str) -> dict[str, object]:
-    """Loads what calls use; of a module, so it goes by name."""
+    """Loads what calls use. It is a function of a module, so it is sent by name."""
     import zipfile
 
     return {"archive": zipfile.ZipFile(path)}

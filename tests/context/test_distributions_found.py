@@ -1,4 +1,4 @@
-"""Modules are resolved to the distributions that list their files, whoever installed them."""
+"""Modules are resolved to the distributions that list their files, for each installer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def owners(module: str, path: list[Path], prefix: Path) -> list[Distribution]:
-    """The distributions that a module is in."""
+    """Returns the distributions that contain a module."""
     place = Finder([str(entry) for entry in path]).find(module)
     assert place is not None
     installed = Installed([str(entry) for entry in path], str(prefix))
@@ -32,12 +32,12 @@ def test_the_name_of_a_distribution_may_be_another_than_its_module(site: Path) -
     install(site, "Py-YAML", "6.0", {"yaml/__init__.py": "x = 1", "yaml/reader.py": "xy"})
     (found,) = {one.key: one for one in owners("yaml.reader", [site], site)}.values()
     assert (found.name, found.version, found.installer) == ("Py-YAML", "6.0", "pip")
-    # The package, and METADATA, INSTALLER and RECORD.
+    # The package, METADATA, INSTALLER and RECORD.
     assert found.totals[0] == 5
     assert ("x = 1", 5) in [(Path(file).read_text(), size) for file, size in found.files()]
 
 
-def test_a_namespace_belongs_to_nobody_and_its_parts_to_different_distributions(site: Path) -> None:
+def test_a_namespace_has_no_owner_and_its_parts_have_different_distributions(site: Path) -> None:
     install(site, "google-one", "1.0", {"google/one/__init__.py": ""})
     install(site, "google-two", "2.0", {"google/two/__init__.py": ""}, installer="uv")
     (found,) = owners("google.two", [site], site)
@@ -109,7 +109,7 @@ def test_where_a_distribution_came_from_is_told_without_passwords(site: Path) ->
     assert owners("x", [site], site)[0].origin == "https://example.org/x.git@abc"
 
 
-def test_files_that_nobody_has_installed_have_no_owner(site: Path, tmp_path: Path) -> None:
+def test_files_that_no_installer_wrote_have_no_owner(site: Path, tmp_path: Path) -> None:
     install(site, "loose-one", "1.0", {"other.py": ""})
     write(site, {"loose.py": ""})
     write(
@@ -125,7 +125,7 @@ def test_files_that_nobody_has_installed_have_no_owner(site: Path, tmp_path: Pat
     assert missing.why == "line 2 of mine/part.py"
 
 
-def test_the_standard_library_is_nobodys(tmp_path: Path) -> None:
+def test_the_standard_library_belongs_to_no_distribution(tmp_path: Path) -> None:
     resolver = Resolver([str(tmp_path), *Finder().path])
     names = ["sys", "os.path", "json.decoder", "_thread", "importlib.util", "concurrent.futures"]
     resolver.add(Scan([Import(name, "line 1") for name in names]))
@@ -140,7 +140,7 @@ def test_a_module_without_a_file_in_a_package_is_noted(site: Path) -> None:
     assert list(resolver.distributions) == ["six"]
     assert resolver.missing == []
     assert resolver.notes == [
-        "line 1: no file of six.moves.urllib is found: six makes it, or it is not there"
+        "line 1: no file of six.moves.urllib is found: six creates it at run time, or it does not exist"
     ]
 
 
@@ -206,7 +206,7 @@ def test_packages_that_only_conda_knows_are_found(tmp_path: Path) -> None:
     assert found.totals == (1, 3)
 
 
-def test_damaged_metadata_hurts_nobody_else(site: Path, tmp_path: Path) -> None:
+def test_damaged_metadata_hurts_no_other_distribution(site: Path, tmp_path: Path) -> None:
     install(site, "good", "1.0", {"good.py": ""})
     write(
         site,

@@ -1,4 +1,4 @@
-"""``gristmill env show`` says what a program needs, why, and what was not found."""
+"""``gristmill env show`` lists what a program needs, why, and what was not found."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows():
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A program with a package of its own, and what it needs."""
+    """Returns a folder with a program, its package, and the distributions that it needs."""
     site = tmp_path / "site-packages"
     install(site, "Fast-Tables", "2.5", {"tables/__init__.py": "rows = list"}, requires=["columns"])
     install(site, "columns", "1.0", {"columns.py": "x = 1\n" * 1000}, installer="uv")
@@ -53,7 +53,7 @@ def show(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def line(shown: subprocess.CompletedProcess[str], begin: str) -> list[str]:
-    """The words of the last line that begins so."""
+    """Returns the words of the last line with this beginning."""
     found = [one for one in shown.stdout.splitlines() if one.startswith(begin)]
     assert found, shown.stdout + shown.stderr
     return found[-1].split()
@@ -108,7 +108,7 @@ def test_what_was_not_found_ends_it_with_1_and_says_what_to_do(folder: Path) -> 
     assert (
         "not found (import): gone, line 1 of program.py: not on sys.path: install" in shown.stdout
     )
-    assert "1 of what is needed was not found" in shown.stderr
+    assert "1 of the needed modules or files were not found" in shown.stderr
     found = json.loads(show(folder, "program.py", "--json").stdout)
     assert [(one["step"], one["name"]) for one in found["missing"]] == [("import", "gone")]
 
@@ -141,7 +141,7 @@ def test_a_run_that_fails_ends_it_with_1(folder: Path) -> None:
     ("arguments", "words"),
     [
         (["nothing.py"], "nothing.py cannot be read"),
-        (["in.txt", "--function", "f"], "it defines none"),
+        (["in.txt", "--function", "f"], "it defines no function"),
         (["program.py", "--function", "nothing"], "no function nothing: it defines area, rows"),
         (["broken.py"], "broken.py cannot be read"),
         (["program.py", "--", "in.txt"], "are for --run"),

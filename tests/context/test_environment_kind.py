@@ -1,4 +1,4 @@
-"""What kind of environment this is, and whether other nodes see it."""
+"""The kind of this environment, and whether other nodes see it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gristmill._context import environment, filesystem
+from gristmill import _filesystem
+from gristmill._context import environment
 
 from installations import write
 
@@ -49,24 +50,25 @@ def test_an_environment_that_uv_made_is_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "name", "is_shared"),
+    ("name", "is_shared", "may_be_shared"),
     [
-        (0x6969, "nfs", True),
-        (0x0BD00BD0, "lustre", True),
-        (0x47504653, "gpfs", True),
-        (0x19830326, "beegfs", True),
-        (0x00C36400, "ceph", True),
-        (0xFF534D42 - 2**32, "cifs", True),
-        (0xEF53, "ext4", False),
-        (0x01021994, "tmpfs", False),
-        (0x12345678, "0x12345678", None),
+        ("nfs4", True, True),
+        ("lustre", True, True),
+        ("virtiofs", True, True),
+        ("fuse.sshfs", True, True),
+        ("ext4", False, False),
+        ("tmpfs", False, False),
+        ("fuse.squashfuse", False, False),
+        ("fuse.another", None, True),
+        ("fuse", None, True),
+        ("another", None, False),
     ],
 )
-def test_file_systems_are_told_by_their_number(
-    number: int, name: str, is_shared: bool | None
+def test_a_file_system_is_shared_or_local_by_its_name(
+    name: str, is_shared: bool | None, may_be_shared: bool
 ) -> None:
-    assert filesystem.named(number) == name
-    assert filesystem.is_shared(name) is is_shared
+    found = _filesystem.named(name)
+    assert (found.is_shared, found.may_be_shared) == (is_shared, may_be_shared)
 
 
 MOUNTS = r"""
@@ -91,13 +93,19 @@ MOUNTS = r"""
 def test_what_lies_behind_fuse_is_told_by_the_mount(
     monkeypatch: pytest.MonkeyPatch, folder: str, is_shared: bool | None
 ) -> None:
-    monkeypatch.setattr(filesystem, "_number", lambda _: 0x65735546)
-    monkeypatch.setattr(filesystem, "_mounts", lambda: MOUNTS)
-    found = filesystem.of(folder)
-    assert found.name.startswith("fuse.")
+    monkeypatch.setattr(_filesystem, "_mounts", lambda: MOUNTS)
+    found = _filesystem.of(folder)
+    assert found.name.startswith("fuse")
     assert found.is_shared is is_shared
 
 
 def test_folders_of_this_machine_have_a_file_system(tmp_path: Path) -> None:
-    assert filesystem.of(str(tmp_path)).name not in ("unknown", "")
-    assert filesystem.of(str(tmp_path / "gone")) == filesystem.FileSystem("unknown", None)
+    here = _filesystem.of(str(tmp_path))
+    assert here.name not in ("unknown", "")
+    assert _filesystem.of(str(tmp_path / "gone")) == here, "that is where it would be made"
+    assert _filesystem.of("/proc/self").name == "proc"
+
+
+def test_without_mountinfo_the_file_system_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_filesystem, "_mounts", lambda: "")
+    assert _filesystem.of("/") == _filesystem.FileSystem("unknown", None)

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from gristmill import Context, ContextError, Executor, UnpicklableError, current_executor
+from gristmill import (
+    Context,
+    ContextError,
+    ContextWorkers,
+    Executor,
+    UnpicklableError,
+    current_executor,
+)
 
 import calls
 import setups
@@ -17,7 +24,7 @@ from stage import Gate
 
 MakeExecutor = Callable[..., Executor]
 
-#: A context that is a global, while a test runs.
+#: A context that is a global variable during a test.
 passing: Any = None
 
 
@@ -43,7 +50,7 @@ def test_a_task_names_a_context_that_it_has_only_heard_of(
 def test_the_only_worker_of_a_context_runs_what_its_task_waits_for(
     make_executor: MakeExecutor, log: Log, start: str
 ) -> None:
-    context = Context(load, log, slots=1)
+    context = Context(load, log, workers=ContextWorkers(max_workers=1))
 
     def descend(depth: int) -> int:
         if depth == 0:
@@ -75,7 +82,7 @@ def test_a_task_in_one_context_waits_for_one_in_another(
 
 def test_the_contexts_of_a_module_are_those_of_the_program(make_executor: MakeExecutor) -> None:
     executor = make_executor(2)
-    # Both know of it: the workers import the module.
+    # The program and the workers know this context: both import the module.
     assert setups.hello.submit(setups.greet, "program").result() == "hello, program"
     assert executor.submit(setups.greet_in_turn, ["a", "b"]).result() == ["hello, a", "hello, b"]
     report = report_of(setups.hello, executor)
@@ -123,7 +130,7 @@ def test_a_context_that_a_task_has_made_serves_its_tasks_and_goes_with_it(
             return number
 
         def middle() -> int:
-            # Here it is known by its key.
+            # In this task the context is known by its key.
             return made.submit(maker).result()
 
         executor = current_executor()
@@ -218,7 +225,7 @@ def test_a_task_in_a_context_asks_for_nothing_else(make_executor: MakeExecutor) 
         current_executor().options(**needs)
 
     executor = make_executor(1)
-    with pytest.raises(Exception, match="a task in context 'word' has what"):
+    with pytest.raises(Exception, match="a task in context 'word' has the resources"):
         executor.submit(outer, context=setups.hello, cores=2).result()
     with pytest.raises(TypeError, match=r"context must be a gristmill\.Context, not 7"):
         executor.submit(outer, context=7).result()
@@ -239,3 +246,28 @@ def test_contexts_of_many_tasks_leave_nothing_behind(make_executor: MakeExecutor
     executor = make_executor(2)
     assert list(executor.map(outer, range(1, 9))) == list(range(1, 9))
     assert len(log.pids("load")) == 8
+
+
+def end_of_a_dying_child(options: dict[str, Any]) -> str:
+    """Returns the type of the error that a parent gets for a child that ends its worker."""
+    error = current_executor().options(**options).submit(calls.leave, 3).exception()
+    return type(error).__name__
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_parent_beside_contexts_outlives_a_child_that_dies(
+    make_executor: MakeExecutor, log: Log, workers: int
+) -> None:
+    context = Context(load, log)
+    executor = make_executor(workers)
+    assert executor.options(context=context).submit(abs, -1).result() == 1
+    assert executor.submit(end_of_a_dying_child, {}).result() == "WorkerLostError"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_parent_in_a_context_outlives_a_child_that_dies(
+    make_executor: MakeExecutor, log: Log, workers: int
+) -> None:
+    context = Context(load, log)
+    options = make_executor(workers).options(context=context)
+    assert options.submit(end_of_a_dying_child, {"context": context}).result() == "WorkerLostError"

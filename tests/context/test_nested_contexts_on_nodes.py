@@ -25,7 +25,7 @@ def test_a_task_on_a_node_names_a_context_that_it_has_only_heard_of(
 
     executor = make_executor(1, nodes=on.local(1, 1), start=start)
     assert executor.submit(read_thrice, context, 4).result() == [4, 4, 4]
-    # The calls ran on the node, and the program had submitted none of them.
+    # The calls ran on the node, and none of them was submitted by the program.
     report = context.report(executor)
     assert report is not None
     assert (report.calls, report.setups) == (3, len(log.pids("load")))
@@ -86,7 +86,7 @@ def test_a_context_of_a_task_serves_its_tasks_on_other_nodes(
 
 
 def are_on_both(executor: Executor, processes: set[int]) -> bool:
-    """Whether each of two nodes has one of these processes."""
+    """Returns whether each of two nodes has one of these processes."""
     agents = executor._placement.agents  # type: ignore[union-attr]
     return all(processes.intersection(descent(agent.pid)) for agent in agents)
 

@@ -1,4 +1,4 @@
-"""What another node lacks is told by its own list."""
+"""Each node reports which distributions it lacks, from its own list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What functions need that are there as objects: without source, and with all that goes along."""
+"""Requirements of functions that exist only as objects: without source, and with all values that they are sent with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.interpreter
 
 
 def run(source: str) -> dict[str, Any]:
-    """The globals of a program that has no file, as at a prompt."""
+    """Runs a program that has no file, as at a prompt; returns its globals."""
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(source, names)
     return names
@@ -133,7 +133,7 @@ def test_what_can_be_imported_needs_its_module_and_no_more() -> None:
 
 
 def ast_dump(value: object) -> str:
-    """A function of a module."""
+    """Imports a module in its body, as a function of a module."""
     import ast
 
     return ast.dump(ast.parse(str(value)))

@@ -1,4 +1,4 @@
-"""An observed run shows what is really imported and read, in all processes of the program."""
+"""An observed run reports the imports and the files that the program's processes really used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.interpreter
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory."""
+    """Returns the working directory, which is the test's own."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -111,7 +111,7 @@ sys.exit(3)
     )
     printed = capfd.readouterr()
     assert seen.status == 3
-    # Standard output is for what the command says.
+    # Standard output is reserved for the command's result.
     assert printed.out == ""
     assert printed.err == f"__main__ ['program.py', {str(folder)!r}, '--json'] True []\n"
 

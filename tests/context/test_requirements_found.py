@@ -1,4 +1,4 @@
-"""The whole set of distributions is known, and what is wrong with it is said."""
+"""The complete set of distributions is found, and problems with it are reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def whole_of(site: Path, *names: str) -> tuple[dict[str, list[str]], list[str]]:
-    """By whom each distribution is required, and the notes."""
+    """Returns each required distribution with its dependants, and the notes."""
     installed = Installed([str(site)], str(site.parent))
     first = [one for one in map(installed.get, names) if one is not None]
     needed, notes = closure(installed, first)
@@ -46,7 +46,7 @@ def test_markers_and_extras_decide(site: Path) -> None:
     install(site, "a", "1", {}, requires=["b"])
     install(site, "c", "1", {}, requires=["b[plots]"])
     assert set(whole_of(site, "a")[0]) == {"a", "b", "new"}
-    # Also where it was seen without the extra before.
+    # The extra is found too where the distribution was seen without it before.
     assert set(whole_of(site, "a", "c")[0]) == {"a", "b", "c", "new", "plot", "deep"}
 
 
@@ -60,7 +60,7 @@ def test_what_is_not_as_required_is_noted(site: Path) -> None:
         "a requires gone>=2, which is not installed",
         "a requires b>=2, and 1.9 is installed",
     ]
-    assert "'!!', which is no requirement" in notes[2]
+    assert "'!!', which is not a valid requirement" in notes[2]
 
 
 def test_requirements_of_old_installations_are_read(site: Path) -> None:

@@ -1,4 +1,4 @@
-"""What source imports is found without running it, and how much each import is needed."""
+"""Imports in source are found without running it, each with how much it is needed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_relative_imports_are_resolved_against_the_package() -> None:
     ]
     outside = scan("from ... import one", "a.b")
     assert outside.imports == []
-    assert "leads out of every package" in outside.notes[0]
+    assert "leads outside all packages" in outside.notes[0]
 
 
 def test_what_only_type_checkers_and_other_platforms_import_is_told_apart() -> None:
@@ -124,7 +124,7 @@ def test_modules_that_are_named_as_text_are_found_and_computed_ones_noted() -> N
     )
     assert [one.module for one in found.imports] == ["a.b", "own.c", "other.d", "e"]
     assert found.notes == [
-        "line 6 of program.py: importlib.import_module(name): only a run tells which module that is"
+        "line 6 of program.py: importlib.import_module(name): only a run can show which module that is"
     ]
 
 

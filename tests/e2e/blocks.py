@@ -1,6 +1,6 @@
-"""Programs of ours whose jobs of Slurm come and go: ``blocks.py WAY FOLDER [ARGUMENTS]``.
+"""Programs of ours whose Slurm jobs come and go: ``blocks.py WAY FOLDER [ARGUMENTS]``.
 
-Each runs under the kernel here, with no retries: what is begun and lost fails the program.
+Each program runs under Gristmill's kernel without retries: a task that is lost after its begin fails the program.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Callable
 from concurrent.futures import as_completed
 from typing import Any
 
-import gristmill as parsl
+import gristmill.parsl as parsl
 from gristmill.parsl import GristmillExecutor
 
 from placed import slurm
 
-#: Seconds of a task: short beside the time in which a job drains.
+#: Durations of a short and a long task, seconds. The short one is short beside the time in which a job drains.
 SHORT_S, LONG_S = 0.2, 6.0
-#: How many tasks are ahead of the one that is waited for: more than the workers of all jobs.
+#: Tasks that are submitted ahead of the one that is waited for: more than the workers of all jobs.
 AHEAD = 12
-#: Every so many tasks there is a long one.
+#: Tasks between two long ones.
 LONG_EVERY = 40
-#: Tasks that the job which came last is to run before the program ends.
+#: Tasks that the newest job runs before the program ends.
 ENOUGH = 4
 
 
 def work(number: int, seconds: float, folder: str) -> tuple[int, str]:
-    """Notes that it has begun, takes its time, and gives its number and the job it has run in."""
+    """Notes that it has begun, and takes its time; returns its number and the job that it has run in."""
     import os
     import time
 
@@ -39,7 +39,7 @@ def work(number: int, seconds: float, folder: str) -> tuple[int, str]:
 
 
 def hold(gate: str) -> str:
-    """Waits at the gate; gives the job it has run in."""
+    """Waits at the gate; returns the job that it has run in."""
     import os
 
     import calls
@@ -49,13 +49,13 @@ def hold(gate: str) -> str:
 
 
 def load(provider: Any, workers: int, **scaling: Any) -> Any:
-    """The kernel with one executor in the blocks of a provider."""
+    """Loads the kernel with one executor in the blocks of a provider."""
     executor = GristmillExecutor(provider=provider, max_workers_per_node=workers)
     return parsl.load(parsl.Config(executors=[executor], retries=0, **scaling))
 
 
 def outlive(folder: str, blocks: str) -> None:
-    """Runs tasks until more jobs than there may be at a time have run some; prints what each job has run."""
+    """Runs tasks until more jobs have run some than may exist at a time; prints the number of tasks of each job."""
     provider = slurm("00:01:00", init_blocks=1, max_blocks=int(blocks))
     with load(provider, 2):
         short, long = parsl.python_app(work), parsl.python_app(_long())
@@ -74,7 +74,7 @@ def outlive(folder: str, blocks: str) -> None:
 
 
 def _long() -> Callable[..., tuple[int, str]]:
-    """Another function than ``work``: how long it takes is known by itself."""
+    """Returns a function that is not ``work``: the engine learns its duration separately."""
 
     def work_long(number: int, seconds: float, folder: str) -> tuple[int, str]:
         return work(number, seconds, folder)
@@ -89,7 +89,7 @@ def count(futures: collections.deque[Any], ran: dict[str, int]) -> None:
 
 
 def rest(gate: str, strategy: str) -> None:
-    """Holds two tasks once told to, then one more; says in which job each was."""
+    """Holds two tasks on request, then one more; prints the job of each."""
     provider = slurm(init_blocks=0, min_blocks=0, max_blocks=2)
     with load(provider, 1, strategy=strategy, max_idletime=1.0, strategy_period=0.2):
         app = parsl.python_app(hold)

@@ -1,4 +1,4 @@
-"""The cluster of a test, the reason where there can be none, and the proof that nothing is left of it."""
+"""The cluster of a test, a skip where none can be made, and a check that the cluster leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HERE = Path(__file__).parent
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Leaves the host's network while this process has one thread, or says why that cannot be."""
+    """Leaves the host's network while this process has one thread, or skips the tests with the reason."""
     items = [item for item in session.items if item.path.is_relative_to(_HERE)]
     if not items or session.config.option.collectonly:
         return
@@ -30,7 +30,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _no_leftovers() -> Iterator[None]:
-    """Fails unless all links and mounts are gone in the end."""
+    """Fails unless all links and mounts are gone at the end."""
     mounts = Path("/proc/self/mounts").read_text()
     yield
     links = json.loads(subprocess.check_output(["ip", "-json", "link"]))
@@ -40,7 +40,9 @@ def _no_leftovers() -> Iterator[None]:
 
 @pytest.fixture
 def folder(request: pytest.FixtureRequest) -> Path:
-    """A folder that all nodes see: the cluster's, or, as one with Slurm serves several tests, the test's own there."""
+    """Returns a folder that all nodes see: the shared folder of the test's cluster. A cluster with Slurm serves several
+    tests, so each test has a folder of its own there.
+    """
     if "slurm" not in request.fixturenames:
         shared: Path = request.getfixturevalue("cluster").shared
         return shared
@@ -51,7 +53,7 @@ def folder(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def gate(folder: Path) -> Iterator[Gate]:
-    """A gate whose pipes are in that folder."""
+    """Yields a gate whose pipes are in that folder."""
     made = Gate(folder)
     yield made
     made.close()
@@ -59,14 +61,14 @@ def gate(folder: Path) -> Iterator[Gate]:
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """Two nodes, for one test."""
+    """Yields a cluster of two nodes, for one test."""
     with Cluster(nodes=2) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Cluster]:
-    """Four nodes for Slurm, for the tests of a module."""
+    """Yields a cluster of four nodes for Slurm, for the tests of a module."""
     if reason := slurm_hindrance():
         pytest.skip(reason)
     with Cluster(nodes=4) as made:
@@ -75,6 +77,6 @@ def nodes() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def slurm(nodes: Cluster) -> Iterator[Slurm]:
-    """A Slurm on them."""
+    """Yields a Slurm on those nodes."""
     with Slurm(nodes) as made:
         yield made

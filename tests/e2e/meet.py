@@ -1,4 +1,4 @@
-"""Programs of other engines that run one task on each of two nodes and print where: ``meet.py ENGINE [ADDRESS]``."""
+"""Programs of other engines that run a task on each of two nodes, and print the hosts: ``meet.py ENGINE [ADDRESS]``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COUNT = 2
 
 
 def meet(folder: str, count: int) -> str:
-    """Names the host once that many tasks have begun in the folder, so that no worker takes two of them."""
+    """Returns the host's name once this many tasks have begun in the folder, so that no worker runs two of them."""
     import os
     import socket
     import time
@@ -26,7 +26,7 @@ def meet(folder: str, count: int) -> str:
 
 
 def with_parsl(folder: str) -> list[str]:
-    """Pilot jobs of Slurm on two nodes, with a worker on each."""
+    """Runs the tasks in a Slurm pilot job on two nodes, with one worker on each."""
     parsl: Any = importlib.import_module("parsl")
     provider = importlib.import_module("parsl.providers").SlurmProvider(
         partition="debug",
@@ -46,7 +46,7 @@ def with_parsl(folder: str) -> list[str]:
 
 
 def with_dask(folder: str, address: str) -> list[str]:
-    """Dask's workers."""
+    """Runs the tasks on Dask's workers."""
     distributed: Any = importlib.import_module("distributed")
     with distributed.Client(address) as client:
         client.wait_for_workers(COUNT)
@@ -55,7 +55,7 @@ def with_dask(folder: str, address: str) -> list[str]:
 
 
 def with_ray(folder: str, address: str) -> list[str]:
-    """Ray's workers."""
+    """Runs the tasks on Ray's workers."""
     ray: Any = importlib.import_module("ray")
     ray.init(address=address, log_to_driver=False, logging_level="error")
     task = ray.remote(meet)

@@ -1,6 +1,7 @@
-"""A program whose context has an environment and a file that its nodes lack: ``outfitting.py SHELL ENVIRONMENT FILE HOST...``.
+"""A program whose context has an environment and a file that its nodes lack: ``outfitting.py SHELL ENVIRONMENT FILE
+HOST...``.
 
-It prints, for each node, where what it had was, and the counts of bytes.
+It prints for each node where the environment and the file were, and then the counts of bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import calls
 
 
 def load() -> dict[str, Any]:
-    """Looks where the package and the file are, and what is in them."""
+    """Provides the locations of the package and of the file, and their contents."""
     import socket
 
     import husk  # type: ignore[import-not-found] # the environment has it
@@ -36,7 +37,7 @@ def main(shell: str, environment: str, file: str, *hosts: str) -> None:
     gristmill._nodes.opening.EXPIRY_S = 20.0
     context = Context(load, environment=environment, files={"weights": file})
     with Executor(nodes=on.ssh(hosts, shell=[shell], workers=1)) as executor:
-        while sum(node["workers"] for node in executor._nodes()) < len(hosts):
+        while sum(node.workers for node in executor.nodes()) < len(hosts):
             executor.submit(calls.nothing).result()
         run = executor.options(context=context).submit
         gate = os.path.abspath("gate")
@@ -54,7 +55,7 @@ def main(shell: str, environment: str, file: str, *hosts: str) -> None:
         os.write(opened, b"." * len(hosts))
         found = [future.result() for future in futures]
         stats = executor.stats()
-        counts = {name: stats[f"blob_bytes_{name}"] for name in ("given", "fetched")}
+        counts = {name: getattr(stats, f"blob_bytes_{name}") for name in ("given", "fetched")}
         print(json.dumps({"found": found, **counts}))
 
 

@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Callable
 
-#: Where it listens: each node is a machine of its own.
+#: The port that it listens on: each node is a machine of its own.
 PORT = 7777
 
 
@@ -21,7 +21,7 @@ def echo() -> None:
 
 
 def sink() -> None:
-    """Takes what comes in on one connection to its end, and prints the bytes' number and digest."""
+    """Reads one connection to its end; prints the number of bytes and their digest."""
     digest, count = hashlib.sha256(), 0
     with _listen() as listener, listener.accept()[0] as connection:
         while data := connection.recv(1 << 20):
@@ -31,7 +31,7 @@ def sink() -> None:
 
 
 def ask(host: str) -> None:
-    """Prints what the host's echo sends back of its own host name."""
+    """Sends the name of this host to the host's echo, and prints the reply."""
     with socket.create_connection((host, PORT)) as connection:
         connection.sendall(socket.gethostname().encode())
         print(connection.recv(1 << 16).decode())

@@ -1,7 +1,8 @@
-"""Programs of ours whose nodes others place: ``placed.py WHERE GATE [ARGUMENTS]``.
+"""Programs of ours whose nodes other systems place: ``placed.py WHERE GATE [ARGUMENTS]``.
 
-Each puts tasks that wait at the gate on as many workers as it is told, and short ones behind them. It prints how long its
-first result took and, once the gate is open, the sum of the short ones and the hosts where the others have run.
+Each program occupies a given number of workers with tasks that wait at the gate, and submits short tasks behind them.
+It prints the time until its first result. Once the gate is open it prints the sum of the short tasks and the hosts
+where the waiting tasks have run.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from gristmill import Executor, on
 
 import calls
 
-#: Numbers that are summed, and how many tasks wait at the gate.
+#: Numbers that are summed, and tasks that wait at the gate.
 SHORT, HELD = 500, 2
 
 
 def hold(gate: str) -> str:
-    """Waits at the gate; gives the name of the host."""
+    """Waits at the gate; returns the name of the host."""
     import socket
 
     import calls
@@ -33,7 +34,7 @@ def hold(gate: str) -> str:
 
 
 def slurm(walltime: str = "00:10:00", **blocks: Any) -> Any:
-    """A provider whose blocks are jobs of Slurm."""
+    """Returns a provider whose blocks are Slurm jobs."""
     providers = importlib.import_module("parsl.providers")
     launchers = importlib.import_module("parsl.launchers")
     environment = (
@@ -50,7 +51,7 @@ def slurm(walltime: str = "00:10:00", **blocks: Any) -> Any:
 
 @contextmanager
 def with_provider(nodes: str, blocks: str) -> Iterator[Callable[..., Any]]:
-    """The engine alone, with nodes of a provider."""
+    """Yields the submit function of an executor on nodes of a provider."""
     place = on.provider(
         slurm(nodes_per_block=int(nodes), init_blocks=int(blocks), max_blocks=int(blocks) + 1),
         max_workers_per_node=1,
@@ -61,30 +62,30 @@ def with_provider(nodes: str, blocks: str) -> Iterator[Callable[..., Any]]:
 
 @contextmanager
 def with_placement(place: Any) -> Iterator[Callable[..., Any]]:
-    """The engine alone, with nodes of a placement."""
+    """Yields the submit function of an executor on nodes of a placement."""
     with Executor(nodes=place) as executor:
         yield executor.options(loss_retries=2).submit
 
 
 def with_ssh(shell: str, *hosts: str) -> Any:
-    """Hosts that a program reaches which is called as ``ssh`` is."""
+    """Opens an executor on hosts that it reaches by a program with the arguments of ``ssh``."""
     return with_placement(on.ssh(hosts, shell=[shell], workers=1))
 
 
 def with_mpi(*launcher: str) -> Any:
-    """Ranks of a launcher, or of the one that is found."""
+    """Opens an executor on the ranks of this launcher, or of the launcher that is found."""
     count = None if launcher else 2
     return with_placement(on.mpi(count, launcher=launcher or None, workers=1))
 
 
 def with_ray(address: str) -> Any:
-    """Nodes of a Ray cluster."""
+    """Opens an executor on the nodes of a Ray cluster."""
     return with_placement(on.ray(address, workers=1))
 
 
 @contextmanager
 def with_dask(address: str) -> Iterator[Callable[..., Any]]:
-    """Workers of a Dask cluster."""
+    """Yields the submit function of an executor on the workers of a Dask cluster."""
     with importlib.import_module("distributed").Client(address) as client:
         client.wait_for_workers(HELD)
         with with_placement(on.dask(client)) as submit:
@@ -93,7 +94,7 @@ def with_dask(address: str) -> Iterator[Callable[..., Any]]:
 
 @contextmanager
 def with_kernel(module: str, nodes: str, blocks: str) -> Iterator[Callable[..., Any]]:
-    """The executor of Parsl's kernel, or of the one here: ``parsl``, ``gristmill``."""
+    """Yields a submit function of our executor under the kernel of a module, ``parsl`` or ``gristmill.parsl``."""
     parsl = importlib.import_module(module)
     executor = importlib.import_module("gristmill.parsl").GristmillExecutor(
         provider=slurm(nodes_per_block=int(nodes), init_blocks=int(blocks), max_blocks=int(blocks)),
@@ -105,7 +106,7 @@ def with_kernel(module: str, nodes: str, blocks: str) -> Iterator[Callable[..., 
 
 
 def broken() -> None:
-    """Prints what a task fails with whose jobs all fail."""
+    """Prints the error of a task whose jobs all fail."""
     provider = slurm(nodes_per_block=1, init_blocks=1, max_blocks=1)
     provider.worker_init += "\necho this is why >&2; exit 3\n"
     with Executor(nodes=on.provider(provider)) as executor:

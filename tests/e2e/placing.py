@@ -1,4 +1,4 @@
-"""Starting ``placed.py`` on a cluster, what it has to print, and killing what runs for it."""
+"""Helpers that start ``placed.py`` on a cluster, check its output, and kill its processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placed import SHORT
 
 PROGRAM = Path(__file__).with_name("placed.py")
 _TESTS = Path(__file__).parents[1]
-#: Options come before the dashes, as ``ssh`` takes them.
+#: Options come before the dashes, in the syntax of ``ssh``.
 _SHELL = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 shift
@@ -22,18 +22,18 @@ exec {shell} "$@"
 
 
 def command(*arguments: str) -> list[str]:
-    """What runs the program."""
+    """Returns the command that runs the program."""
     return [sys.executable, str(PROGRAM), *arguments]
 
 
 def surroundings(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the program, which finds the tests' tasks with it, and the same Gristmill as the tests."""
+    """Returns an environment in which the program finds the tests' tasks, and the same Gristmill as the tests."""
     paths = [str(_TESTS), os.environ.get("PYTHONPATH", "")]
     return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def write_shell(cluster: Cluster) -> str:
-    """Writes a program that is called as ``ssh`` is; gives its path."""
+    """Writes a program that is called as ``ssh`` is; returns its path."""
     path: Path = cluster.shared / "ssh"
     path.write_text(_SHELL.format(shell=cluster.shell))
     path.chmod(0o755)
@@ -41,39 +41,41 @@ def write_shell(cluster: Cluster) -> str:
 
 
 def start(cluster: Cluster, environment: Mapping[str, str], folder: Path, *words: str) -> Process:
-    """Starts a command at the login end of which the program is the last part."""
+    """Starts a command at the login end; its last part is the program."""
     return cluster.login.start(
         words, env=surroundings(environment), cwd=folder, stdout=subprocess.PIPE
     )
 
 
 def finish(program: Process) -> list[str]:
-    """Lets the program come to a good end; gives the hosts that held tasks have run on."""
+    """Waits for the program's success; returns the hosts that the held tasks have run on."""
     printed, _ = program.communicate()
     print(printed)
     assert program.wait() == 0
-    # Engines say what they will in between.
+    # Engines print lines of their own in between.
     said = dict(line.partition(" ")[::2] for line in printed.splitlines())
     assert int(said["sum"]) == sum(range(SHORT))
     return said["on"].split()
 
 
 def agent_on(node: Node) -> int:
-    """The process id, on the host, of the agent on a node."""
+    """Returns the process id, on the host, of the agent on a node."""
     lines = {one: Path(f"/proc/{one}/cmdline").read_text() for one in node.processes()}
     (agent,) = [one for one, line in lines.items() if "gristmill._cli" in line]
     return agent
 
 
 def kill(node: Node, process: int) -> None:
-    """Kills a process on a node, whose id is the one on the host; what it had started ends before this returns."""
+    """Kills a process on a node by its process id on the host. The processes that it had started have ended when this
+    returns.
+    """
     started = descent(process, node.processes())
     node.run(["kill", "-KILL", of_process(process, "NSpid")])
     until(lambda: not started.intersection(node.processes()))
 
 
 def descent(first: int, processes: Iterable[int]) -> set[int]:
-    """A process, and those of others that it or one of these has started."""
+    """Returns a process and all its descendants among ``processes``."""
     parents = {one: parent(one) for one in processes}
     found = {first}
     while more := {one for one, by in parents.items() if by in found} - found:
@@ -82,11 +84,11 @@ def descent(first: int, processes: Iterable[int]) -> set[int]:
 
 
 def parent(process: int) -> int:
-    """Who has started a process."""
+    """Returns the parent of a process."""
     return int(of_process(process, "PPid"))
 
 
 def of_process(process: int, field: str) -> str:
-    """The last word of what the kernel says of a process: of several ids that in the innermost namespace."""
+    """Returns the last word of a status field of a process: of several ids the one in the innermost namespace."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(line for line in lines if line.startswith(f"{field}:")).split()[-1]

@@ -1,4 +1,4 @@
-"""A real Slurm on a cluster: its controller at the login end, one of its daemons a node, all its files in one folder."""
+"""A real Slurm on a cluster: its controller at the login end, one daemon a node, all its files in one folder."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 from cluster import Cluster, Machine, Process, until
 from cluster.apart import missing
 
-#: The programs, with Debian's names of the packages that they are in.
+#: Programs of Slurm, with the Debian packages that contain them.
 _TOOLS = {
     "munged": "munge",
     "slurmctld": "slurmctld",
     "slurmd": "slurmd",
     "srun": "slurm-client",
 }
-#: Debian keeps the parts that every configuration names in a package of their own.
+#: Debian's package of the plug-ins that every configuration names.
 _PLUGINS = "slurm-wlm-basic-plugins"
 _KEY_BYTES = 128
 _ASK_STATES = ["sinfo", "--noheader", "--Node", "--format", "%t"]
-#: What a user of a real machine sees, but for what wants a database or control groups.
+#: Settings that a user of a real machine sees, except those that need a database or control groups.
 _SETTINGS = {
     "ClusterName": "e2e",
     "SlurmUser": "root",
@@ -35,7 +35,7 @@ _SETTINGS = {
     "SelectTypeParameters": "CR_Core",
     "AccountingStorageType": "accounting_storage/none",
     "JobAcctGatherType": "jobacct_gather/none",
-    # The nodes are as large as it is told, however large this machine is.
+    # The nodes have the sizes that the configuration gives, whatever the size of this machine.
     "SlurmdParameters": "config_overrides",
     "ReturnToService": "2",
     "MailProg": "/bin/true",
@@ -43,7 +43,7 @@ _SETTINGS = {
 
 
 def slurm_hindrance() -> str | None:
-    """Why there can be no Slurm in a cluster that this process makes, in words; ``None`` if there can."""
+    """Returns why no Slurm can run in a cluster that this process makes, in words; ``None`` if one can."""
     install = missing({**_TOOLS, "srun": f"slurm-client {_PLUGINS}"})
     if install:
         return f"Slurm is missing: {install}"
@@ -53,7 +53,9 @@ def slurm_hindrance() -> str | None:
 
 
 class Slurm:
-    """A running Slurm; its jobs see ``cluster.shared``. What still runs when it ends does so until the cluster ends."""
+    """A running Slurm. Its jobs see ``cluster.shared``. A job that runs when Slurm ends continues until the cluster
+    ends.
+    """
 
     def __init__(
         self, cluster: Cluster, cores: int = 2, settings: Mapping[str, str] | None = None
@@ -62,7 +64,7 @@ class Slurm:
         self._folder = cluster.shared / "slurm"
         self._settings = {**_SETTINGS, **self._paths(), **(settings or {})}
         self._daemons: list[Process] = []
-        #: What its commands need in their environment.
+        #: Environment variables that Slurm's commands need.
         self.environment = {"SLURM_CONF": str(self._folder / "slurm.conf")}
 
     def __enter__(self) -> Slurm:
@@ -81,24 +83,24 @@ class Slurm:
     def run(
         self, command: Sequence[str | Path], cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Runs one of its commands at the login end, to a good end."""
+        """Runs one of Slurm's commands at the login end; the command must succeed."""
         return self._cluster.login.run(command, env=self.environment, cwd=cwd)
 
     def states(self) -> list[str]:
-        """The state of each node, as ``sinfo`` says it."""
+        """Returns the state of each node, as ``sinfo`` prints it."""
         return self.run(_ASK_STATES).stdout.split()
 
     def jobs(self) -> dict[str, str]:
-        """The state of each job that has not ended, as ``squeue`` says it."""
+        """Returns the state of each job that has not ended, as ``squeue`` prints it."""
         lines = self.run(["squeue", "--noheader", "--format", "%i %T"]).stdout.splitlines()
         return dict(line.split() for line in lines)
 
     def start_daemon(self, node: Machine) -> None:
-        """Starts the node's daemon, once more if the node was booted anew."""
+        """Starts the node's daemon, and starts it again after a reboot of the node."""
         self._begin(node, ["slurmd", "-D"])
 
     def _paths(self) -> dict[str, str]:
-        """Where it keeps what it writes; %n is a node's name."""
+        """Returns the paths of the files that Slurm writes; %n is a node's name."""
         paths = {
             "StateSaveLocation": "state",
             "SlurmctldPidFile": "slurmctld.pid",
@@ -119,7 +121,7 @@ class Slurm:
         lines += [f"NodeName={node.name} NodeAddr={node.address} {size}" for node in nodes]
         lines += ["PartitionName=debug Nodes=ALL Default=YES State=UP", ""]
         (self._folder / "slurm.conf").write_text("\n".join(lines))
-        # Looked at even where nothing asks for control groups; version 2 may be there or not.
+        # Slurm reads this file even if no setting needs control groups; version 2 may exist or not.
         (self._folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         key = self._folder / "munge.key"
         key.touch(0o600)
@@ -147,12 +149,12 @@ class Slurm:
         for daemon in self._daemons:
             if daemon.poll() is not None:
                 raise OSError(f"{daemon.args[0]} has ended; {self._last_words()}")
-        # It fails for as long as there is no controller.
+        # The command fails until the controller runs.
         asked = self._cluster.login.run(_ASK_STATES, env=self.environment, check=False)
         return asked.stdout.split() == ["idle"] * len(self._cluster.nodes)
 
     def _last_words(self) -> str:
-        """What each daemon said last."""
+        """Returns the last lines of each daemon's log."""
         logs = sorted(self._folder.glob("*.log"))
         lines = {path.name: path.read_text().splitlines()[-3:] for path in logs}
         return "\n".join([f"{name}: {line}" for name in lines for line in lines[name]])

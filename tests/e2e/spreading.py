@@ -1,6 +1,6 @@
-"""A program that gives one large argument to all of its nodes: ``spreading.py SHELL FANOUT TOPOLOGY BYTES HOST...``.
+"""A program that sends one large argument to all of its nodes: ``spreading.py SHELL FANOUT TOPOLOGY BYTES HOST...``.
 
-It prints how long it took from the submission until a task on each node had it, seconds, and the counts of bytes.
+It prints the seconds from the submission until a task on each node had the argument, and the counts of bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import calls
 
 
 def where(argument: bytes) -> tuple[str, int]:
-    """The name of the host, and the size of the argument."""
+    """Returns the name of the host, and the size of the argument."""
     import socket
 
     return socket.gethostname(), len(argument)
@@ -30,7 +30,7 @@ def main(shell: str, fanout: str, topology: str, size: str, *hosts: str) -> None
     argument = bytes(int(size))
     blobs = on.Blobs(fanout=int(fanout), topology=topology)
     with Executor(nodes=on.ssh(hosts, shell=[shell], workers=1), blobs=blobs) as executor:
-        while sum(node["workers"] for node in executor._nodes()) < len(hosts):
+        while sum(node.workers for node in executor.nodes()) < len(hosts):
             executor.submit(calls.nothing).result()
         begun_at = time.monotonic()
         futures = [executor.submit(where, argument) for _ in hosts]
@@ -39,7 +39,9 @@ def main(shell: str, fanout: str, topology: str, size: str, *hosts: str) -> None
         assert {held for _, held in found} == {len(argument)}
         assert sorted(host for host, _ in found) == sorted(hosts), found
         stats = executor.stats()
-        counts = {name: stats[f"blob_bytes_{name}"] for name in ("named", "given", "fetched")}
+        counts = {
+            name: getattr(stats, f"blob_bytes_{name}") for name in ("named", "given", "fetched")
+        }
         print(json.dumps({"elapsed_s": elapsed_s, **counts}))
 
 

@@ -1,4 +1,4 @@
-"""Connections to programs on nodes, and what the kernel knows of them."""
+"""Connections to programs on nodes, and the kernel's information about them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ESTABLISHED = 1
 
 @contextlib.contextmanager
 def listening(machine: Machine, what: str) -> Iterator[Process]:
-    """A program that listens on the machine."""
+    """Yields a program that listens on the machine."""
     with machine.start([*PEER, what], stdout=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.readline() == "listening\n"
@@ -28,29 +28,29 @@ def listening(machine: Machine, what: str) -> Iterator[Process]:
 
 
 def connect(machine: Machine) -> socket.socket:
-    """A connection to the program that listens there."""
+    """Returns a connection to the program that listens there."""
     return socket.create_connection((machine.name, peer.PORT))
 
 
 def is_established(connection: socket.socket) -> bool:
-    """Whether, as far as this end knows, it stands."""
+    """Returns whether this end considers the connection established."""
     return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _ESTABLISHED
 
 
 def unanswered(connection: socket.socket) -> int:
-    """How often the same bytes have been sent again without an answer."""
+    """Returns how often the same bytes have been sent again without an answer."""
     return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 3)[2]
 
 
 def resent(connection: socket.socket) -> int:
-    """How many packets have been sent again."""
+    """Returns the number of packets that have been sent again."""
     information = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
     count: int = struct.unpack_from("I", information, 100)[0]
     return count
 
 
 def is_silent(connection: socket.socket) -> bool:
-    """Whether there is nothing to receive: no byte, no end, no error."""
+    """Returns whether there is nothing to receive: no byte, no end, no error."""
     connection.setblocking(False)
     try:
         connection.recv(1, socket.MSG_PEEK)

@@ -1,4 +1,4 @@
-"""Jobs of a real Slurm that come, go and end while a program of ours runs."""
+"""Jobs of a real Slurm that begin, drain and end while a program of ours runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def start(cluster: Cluster, slurm: Slurm, folder: Path, *words: str) -> Process:
 
 
 def finish(program: Process) -> str:
-    """Lets the program come to a good end; gives what it printed."""
+    """Waits for the program's success; returns its output."""
     printed, _ = program.communicate()
     print(printed)
     assert program.wait() == 0
@@ -43,7 +43,7 @@ def test_tasks_are_run_once_however_often_the_walltime_of_a_job_ends(
     folders = {blocks: folder / str(blocks) for blocks in (1, 2)}
     for one in folders.values():
         one.mkdir()
-    # Both at once: what is waited for is the shortest walltime that there is, a minute.
+    # Both programs run at the same time: each waits for a walltime of a minute, the shortest that Slurm has.
     programs = {
         blocks: start(nodes, slurm, one, "outlive", str(one), str(blocks))
         for blocks, one in folders.items()
@@ -59,13 +59,13 @@ def test_tasks_are_run_once_however_often_the_walltime_of_a_job_ends(
 
 
 def told(program: Process) -> str:
-    """The next line that the program prints."""
+    """Returns the next line that the program prints."""
     assert program.stdout is not None
     return program.stdout.readline().strip()
 
 
 def go_on(program: Process, slurm: Slurm) -> None:
-    """Lets the program submit tasks, for which there is no job yet."""
+    """Lets the program submit tasks while it has no job."""
     assert told(program) == "ready"
     assert not slurm.jobs()
     assert program.stdin is not None
@@ -74,7 +74,7 @@ def go_on(program: Process, slurm: Slurm) -> None:
 
 
 def state(slurm: Slurm, job: str) -> str:
-    """The state of a job that may have ended."""
+    """Returns the state of a job that may have ended."""
     words = slurm.run(["scontrol", "--oneliner", "show", "job", job]).stdout.split()
     return next(word.partition("=")[2] for word in words if word.startswith("JobState="))
 
@@ -89,7 +89,7 @@ def test_tasks_of_a_job_that_is_cancelled_finish(
         jobs = slurm.jobs()
         victim = min(jobs)
         slurm.run(["scancel", victim])
-        # It has told every process of the job by then.
+        # By then Slurm has signalled every process of the job.
         until(lambda: slurm.jobs()[victim] == "COMPLETING")
         gate.close()
         assert {told(program), told(program)} == jobs.keys()

@@ -1,4 +1,4 @@
-"""However a program that made a cluster ends, nothing of the cluster outlives it."""
+"""A cluster leaves nothing behind, however the program ends that made it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_nothing_outlives_a_program_that_ends(end: str) -> None:
         program.wait()
         until(lambda: not states(processes))
     if end == "killed":
-        # What lies on the disk is removed by the next one.
+        # The next cluster removes the files that the killed one left on the disk.
         with Cluster(nodes=1):
             pass
     assert not Path(shared).exists()

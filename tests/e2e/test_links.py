@@ -1,4 +1,4 @@
-"""Links: narrow, slow, lossy and cut ones, and what passes them."""
+"""Narrow, slow, lossy and cut links, and the traffic that passes them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_link_can_be_narrowed_in_each_direction_and_counts_its_bytes(cluster: 
         with listening(receiver, "sink") as process:
             sender.run([sys.executable, "-c", program])
             assert process.communicate()[0].startswith(f"{len(_DATA)} ")
-        # A full bucket passes at once; the rest has to wait for the rate.
+        # A full token bucket passes at once; the remaining bytes wait for the rate.
         assert time.monotonic() - begin > (len(_DATA) - 256 * 1024) * 8 / 100e6
         after = one.traffic()
         passed = after.sent - before.sent if sender is one else after.received - before.received

@@ -1,4 +1,4 @@
-"""Nodes are machines: names, processes and files of their own; killed and frozen, they do what machines do."""
+"""Nodes behave as machines: they have their own names, processes and files, and they can be killed and frozen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_each_node_has_a_name_an_address_and_processes_of_its_own() -> None:
         for node in [*cluster.nodes, cluster.login]:
             assert node.address in node.run(["ip", "-brief", "address"]).stdout
             processes = node.run(["ls", "/proc"]).stdout.split()
-            # The first, and the one that looks.
+            # The first process of the node, and ``ls`` itself.
             assert len(list(filter(str.isdigit, processes))) == 2
 
 
@@ -87,7 +87,7 @@ def test_a_frozen_node_takes_connections_and_answers_when_thawed(cluster: Cluste
             assert later.recv(5) == b"later"
 
 
-def test_a_killed_node_tells_nobody(cluster: Cluster) -> None:
+def test_a_killed_node_sends_no_message(cluster: Cluster) -> None:
     node = cluster.nodes[0]
     with listening(node, "echo") as process, connect(node) as connection:
         connection.sendall(b"hello")

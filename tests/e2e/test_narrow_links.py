@@ -1,4 +1,4 @@
-"""Our engine over narrow links: what takes long to send is no silence."""
+"""Our engine over narrow links: a long transfer does not count as silence."""
 
 from __future__ import annotations
 

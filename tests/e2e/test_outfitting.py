@@ -1,4 +1,6 @@
-"""The environment and the files of a context on nodes that have neither: brought once each, from node to node."""
+"""The environment and the files of a context on nodes that have neither: each is sent once from the program, then from
+node to node.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ COUNT, SIZE = 4, 8 << 20
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Four nodes and one for the program, each with a disk of its own."""
+    """Yields a cluster of four nodes and one for the program, each with a disk of its own."""
     with Cluster(nodes=COUNT + 1) as made:
         yield made
 

@@ -1,4 +1,4 @@
-"""Our engine on nodes that others place: through a shell, as ranks of Open MPI, with Ray and with Dask."""
+"""Our engine on nodes that other systems place: through a shell, as ranks of Open MPI, with Ray and with Dask."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cluster.openmpi import ENVIRONMENT, mpiexec
 from placing import agent_on, command, finish, kill, parent, start
 from stage import Gate
 
-#: Options come before the dashes, as ``ssh`` takes them.
+#: Options come before the dashes, in the syntax of ``ssh``.
 _SHELL = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 shift
@@ -22,7 +22,7 @@ exec {shell} "$@"
 
 @pytest.fixture
 def shell(cluster: Cluster) -> str:
-    """A program that is called as ``ssh`` is."""
+    """Returns a program that is called as ``ssh`` is."""
     path: Path = cluster.shared / "ssh"
     path.write_text(_SHELL.format(shell=cluster.shell))
     path.chmod(0o755)
@@ -61,7 +61,7 @@ def test_a_host_that_was_cut_off_is_used_again_when_the_network_is_back(
         gate.wait_entered()
         agent = agent_on(node)
         node.partition()
-        until(lambda: node.processes() == [agent])  # its lease is over, and with it what ran
+        until(lambda: node.processes() == [agent])  # the lease is over, and so are its processes
         node.heal()
         gate.wait_entered()
         gate.close()
@@ -151,7 +151,7 @@ def test_workers_of_dask_run_tasks_and_one_may_die(
     ):
         gate.wait_entered()
         gate.wait_entered()
-        # Its nanny starts another one.
+        # The worker's nanny starts another worker.
         kill(cluster.node("n2"), parent(agent_on(cluster.node("n2"))))
         gate.wait_entered()
         gate.close()

@@ -27,7 +27,7 @@ def test_the_engine_runs_on_nodes_of_slurm(
     until(lambda: not slurm.jobs())
 
 
-@pytest.mark.parametrize("module", ["gristmill", "parsl"])
+@pytest.mark.parametrize("module", ["gristmill.parsl", "parsl"])
 def test_the_executor_has_blocks_under_either_kernel(
     nodes: Cluster, slurm: Slurm, folder: Path, gate: Gate, module: str
 ) -> None:
@@ -94,7 +94,7 @@ def test_a_program_in_an_allocation_has_its_nodes_and_a_rank_may_die(
 
 
 def used(slurm: Slurm) -> list[str]:
-    """The nodes of the job that runs, by name."""
+    """Returns the nodes of the running job, by name."""
     names = slurm.run(["squeue", "--noheader", "--format", "%N"]).stdout.strip()
     return slurm.run(["scontrol", "show", "hostnames", names]).stdout.split()
 
@@ -104,5 +104,5 @@ def test_jobs_that_fail_fail_the_tasks_with_what_they_said(
 ) -> None:
     program = command("broken", "no gate")
     done = nodes.login.run(program, env=surroundings(slurm.environment), cwd=folder)
-    assert "StartError: no node runs tasks, and there will be none" in done.stdout
+    assert "StartError: no node runs tasks, and no node will join" in done.stdout
     assert "this is why" in done.stdout

@@ -1,4 +1,4 @@
-"""Slurm on a cluster: its commands, its jobs, and Parsl's way through it."""
+"""Slurm on a cluster: its commands, its jobs, and pilot jobs of Parsl in it."""
 
 from __future__ import annotations
 

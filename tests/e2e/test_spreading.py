@@ -1,4 +1,6 @@
-"""One large argument for eight nodes over narrow links: from node to node it is there sooner than from the program."""
+"""One large argument for eight nodes over narrow links: a broadcast from node to node is faster than sending from the
+program alone.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ from cluster import Cluster
 from placing import surroundings, write_shell
 
 PROGRAM = Path(__file__).with_name("spreading.py")
-#: Nodes, and bytes of the argument. The program runs on a node of its own, whose link is as narrow as theirs.
+#: Nodes, and bytes of the argument. The program runs on a node of its own, whose link is as narrow as the others.
 COUNT, SIZE = 8, 16 << 20
 RATE = 200e6 / 8
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Eight nodes and one for the program."""
+    """Yields a cluster of eight nodes and one for the program."""
     with Cluster(nodes=COUNT + 1) as made:
         for node in made.nodes:
             node.limit("200mbit")
@@ -30,12 +32,12 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def shell(cluster: Cluster) -> str:
-    """A program that is called as ``ssh`` is."""
+    """Returns a program that is called as ``ssh`` is."""
     return write_shell(cluster)
 
 
 def spread(cluster: Cluster, shell: str, fanout: int, topology: str) -> dict[str, float]:
-    """Runs the program; gives what it printed."""
+    """Runs the program; returns the numbers that it printed."""
     *nodes, program = cluster.nodes
     words = [sys.executable, str(PROGRAM), shell, str(fanout), topology, str(SIZE)]
     started = program.start(

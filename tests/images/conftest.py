@@ -17,19 +17,19 @@ from packing import make_environment
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment that tests leave as it is."""
+    """Returns a virtual environment that tests do not change."""
     return make_environment(tmp_path_factory.mktemp("environment") / "env")
 
 
 @pytest.fixture(scope="session")
 def tar(environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Image:
-    """Its image."""
+    """Returns the image of the environment as a tar archive."""
     return build.build(Recipe(str(environment)), "tar", str(tmp_path_factory.mktemp("tar")))
 
 
 @pytest.fixture(scope="session")
 def squashfs(environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Image:
-    """Its image as a file system."""
+    """Returns the image of the environment as a file system."""
     import shutil
 
     if shutil.which("mksquashfs") is None:
@@ -39,7 +39,7 @@ def squashfs(environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Ima
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
-    """A node without images, which has none when the test ends."""
+    """Yields a node without images; its images are forgotten when the test ends."""
     monkeypatch.delenv(probes.WAY_VARIABLE, raising=False)
     made = Node(str(tmp_path / "node"))
     yield made

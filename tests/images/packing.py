@@ -1,4 +1,4 @@
-"""Small environments to make images of, and a node and a cache of a test's own."""
+"""Small environments to build images from, and helpers that look into nodes and run programs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from gristmill._images.build import Image
 from gristmill._images.node import Node
 
-#: What a package in the environments says.
+#: Answer that a package in the environments prints.
 ANSWER = "42"
 
 
 def make_environment(path: Path) -> Path:
-    """A virtual environment with a package ``grain``, and a script of it."""
+    """Makes a virtual environment with a package ``grain`` and a script that uses it."""
     venv.create(path, symlinks=True, with_pip=False)
     package = packages(path) / "grain"
     package.mkdir()
@@ -29,12 +29,12 @@ def make_environment(path: Path) -> Path:
 
 
 def packages(path: Path) -> Path:
-    """Where the packages of an environment are."""
+    """Returns the folder of an environment's packages."""
     return path / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
 
 
 def run(*command: object, **variables: str) -> str:
-    """What a program prints."""
+    """Runs a program, which must succeed; returns its output."""
     left_out = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV")
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
     done = subprocess.run(
@@ -45,16 +45,16 @@ def run(*command: object, **variables: str) -> str:
 
 
 def tree(path: Path) -> list[str]:
-    """The names below a folder."""
+    """Returns the names below a folder."""
     return sorted(str(found.relative_to(path)) for found in path.rglob("*"))
 
 
 def leftovers(node: Node) -> list[str]:
-    """What a node has besides its folders and the lock of its probes."""
+    """Returns the entries of a node besides its folders and the lock of its probes."""
     parts = ("locks", "records", "trees", "files", "coming", "probe.lock")
     return [name for name in tree(Path(node.folder)) if name not in parts]
 
 
 def locks(image: Image) -> list[str]:
-    """What is left of an image that could not be opened: its locks."""
+    """Returns the files that an image leaves which could not be opened: its locks."""
     return [f"locks/{image.digest}", f"locks/{image.digest}.maker"]

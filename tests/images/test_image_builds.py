@@ -1,4 +1,4 @@
-"""An image is built once for what it is built of, and a build that ends in any way leaves nothing that is not whole."""
+"""An image is built once for its inputs. A build that ends early, in any way, leaves no partial image."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_an_image_that_is_lost_or_cut_is_built_again(environment: Path, tmp_path
     assert os.path.getsize(built.path) == built.size
 
 
-#: Builds, and says which file came of it.
+#: A program that builds an image and prints its file.
 _BUILD = """
 import os, sys
 from gristmill._images import build
@@ -72,7 +72,7 @@ def test_processes_that_want_one_image_at_once_build_it_once(
     assert len(said) == 1, said
 
 
-#: Begins to build, says so, and never ends.
+#: A program that begins to build, reports it, and never ends.
 _HANG = """
 import sys, time
 from gristmill._images import build, recipe
@@ -146,7 +146,7 @@ def test_a_full_disk_is_said_with_step_folder_and_sizes_and_nothing_is_left(
 
 def test_what_is_wrong_is_said_with_what_was_to_be_built(tmp_path: Path) -> None:
     own = make_environment(tmp_path / "env")
-    seen = recipe.look(Recipe(str(own)))
+    seen = recipe.inspect(Recipe(str(own)))
     (packages(own) / "grain/data.txt").write_text("longer than before\n")
     work = tmp_path / "work"
     work.mkdir()
@@ -154,7 +154,7 @@ def test_what_is_wrong_is_said_with_what_was_to_be_built(tmp_path: Path) -> None
         ImageError, match=r"env cannot be built: .*data\.txt changed while it was packed"
     ):
         build._build(seen, "tar", str(tmp_path), str(work))
-    with pytest.raises(ImageError, match="no format zip"):
+    with pytest.raises(ImageError, match="the format zip is unknown"):
         build.build(Recipe(str(own)), "zip", str(tmp_path / "cache"))
 
 

@@ -1,4 +1,4 @@
-"""``gristmill env pack``, ``open``, ``list`` and ``drop``, and what ``gristmill doctor`` says of images."""
+"""``gristmill env pack``, ``open``, ``list`` and ``drop``, and the lines of ``gristmill doctor`` about images."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gristmill import _filesystem
 from gristmill._doctor import images
 from gristmill._doctor.findings import Finding
 from gristmill._images import probes, storage
@@ -20,7 +21,7 @@ Result = subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache and a disk of a test's own."""
+    """Sets a cache and a disk of the test's own."""
     (tmp_path / "local").mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv(storage.LOCAL_VARIABLE, str(tmp_path / "local"))
@@ -58,7 +59,7 @@ def test_an_environment_is_packed_opened_listed_and_dropped(
 def test_drop_asks_which_and_knows_what_is_used(environment: Path, variables: None) -> None:
     path = env("pack", environment).stdout.strip()
     assert env("open", path).returncode == 0
-    for words, text in (((), "say which"), (("zz",), "zz is no image")):
+    for words, text in (((), "name an image"), (("zz",), "zz is not an image")):
         refused = env("drop", *words)
         assert (refused.returncode, refused.stdout) == (1, "")
         assert text in refused.stderr
@@ -78,13 +79,13 @@ def test_what_cannot_be_packed_or_opened_is_a_line_and_a_status(
     refused = env("pack", tmp_path)
     assert refused.returncode == 1
     assert refused.stderr == (
-        f"gristmill env: {tmp_path} cannot be packed: it is no Python environment: no bin/python is in it\n"
+        f"gristmill env: {tmp_path} cannot be packed: it is not a Python environment, because it has no bin/python\n"
     )
     (tmp_path / "text").write_text("x")
     refused = env("open", tmp_path / "text", "--digest", "0" * 64)
-    assert refused.stderr == f"gristmill env: {tmp_path}/text is no image\n"
+    assert refused.stderr == f"gristmill env: {tmp_path}/text is not an image\n"
     refused = env("open", tmp_path / "text", "--digest", "../secret")
-    assert refused.stderr.startswith("gristmill env: '../secret' is no digest")
+    assert refused.stderr.startswith("gristmill env: '../secret' is not a digest")
 
 
 def of(what: str) -> Finding:
@@ -115,9 +116,9 @@ def test_the_doctor_says_where_images_go_and_why_nowhere(
     assert (
         str(tmp_path / "local" / f"gristmill-{os.getuid()}" / "images") in of("image folder").text
     )
-    monkeypatch.setattr(storage, "type_of", lambda _: "tmpfs")
+    monkeypatch.setattr(_filesystem, "of", lambda _: _filesystem.named("tmpfs"))
     assert of("image folder").grade == "note"
-    assert "that is memory" in of("image folder").text
-    monkeypatch.setattr(storage, "type_of", lambda _: "lustre")
+    assert "this folder is in memory" in of("image folder").text
+    monkeypatch.setattr(_filesystem, "of", lambda _: _filesystem.named("lustre"))
     assert "shared with other nodes" in of("image folder").text
     assert list(images.ways()) == []

@@ -1,4 +1,4 @@
-"""Where a node keeps its open images, which of them go, and which it can use."""
+"""The folder of a node's open images, the choice of images to remove, and the images that the node can use."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gristmill import _filesystem
 from gristmill._errors import ImageError
 from gristmill._images import build, opening, storage
 from gristmill._images.build import Image
@@ -46,7 +47,7 @@ def test_the_one_used_longest_ago_goes_first_and_what_is_used_stays(
     open_one(3, budget).close()
     there = {record.digest for record in node.records()}
     assert there == {images[number].digest for number in (0, 1, 3)}, (
-        "2 was used longest ago, of those that nobody uses"
+        "2 was used longest ago of the unused ones"
     )
     open_one(2, 0).close()
     assert {record.digest for record in node.records()} == {images[0].digest, images[2].digest}
@@ -78,7 +79,7 @@ def test_an_image_for_other_nodes_says_what_is_missing_here(
     if "machine" not in said:
         opening._check(str(tmp_path), "image", is_run=False)
     (tmp_path / "gristmill-image.json").write_text("[]")
-    with pytest.raises(ImageError, match="is no image of gristmill"):
+    with pytest.raises(ImageError, match="is not an image of gristmill"):
         opening._check(str(tmp_path), "image", is_run=True)
 
 
@@ -92,8 +93,8 @@ def test_the_nodes_own_disk_is_found_and_a_shared_one_refused(
     monkeypatch.setenv("SLURM_TMPDIR", str(first))
     monkeypatch.setenv("TMPDIR", str(second))
     assert storage.local_folder() == str(first / f"gristmill-{os.getuid()}" / "images")
-    real = storage.type_of
-    monkeypatch.setattr(storage, "type_of", lambda path: "nfs4" if "first" in path else real(path))
+    real, shared = _filesystem.of, _filesystem.named("nfs4")
+    monkeypatch.setattr(_filesystem, "of", lambda path: shared if "first" in path else real(path))
     assert storage.local_folder().startswith(str(second))
     monkeypatch.setenv(storage.LOCAL_VARIABLE, str(first))
     with pytest.raises(
@@ -102,7 +103,7 @@ def test_the_nodes_own_disk_is_found_and_a_shared_one_refused(
         storage.local_folder()
 
 
-def test_a_folder_of_somebody_else_is_not_used(
+def test_a_folder_of_another_user_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(storage.LOCAL_VARIABLE, str(tmp_path))
@@ -113,16 +114,15 @@ def test_a_folder_of_somebody_else_is_not_used(
 
 
 def test_file_systems_are_known_by_their_mounts(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert storage.type_of("/proc/self") == "proc"
-    assert storage.type_of("/") != ""
     for kind, shared in (
         ("nfs4", True),
         ("lustre", True),
         ("fuse.sshfs", True),
+        ("fuse.another", True),
         ("ext4", False),
         ("tmpfs", False),
     ):
-        monkeypatch.setattr(storage, "type_of", lambda _, kind=kind: kind)
+        monkeypatch.setattr(_filesystem, "of", lambda _, kind=kind: _filesystem.named(kind))
         assert storage.is_shared("/") == storage.is_worth_an_image("/") == shared
 
 

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from gristmill._errors import AlteredImage, ImageError
+from gristmill._errors import AlteredImageError, ImageError
 from gristmill._images import mounts, probes
 from gristmill._images.build import Image
 from gristmill._images.node import Node, Record
@@ -26,7 +26,7 @@ EVERY_WAY = [(way, form) for form, ways in probes.WAYS_OF.items() for way in way
 
 @pytest.fixture
 def image(request: pytest.FixtureRequest) -> Image:
-    """The image of a format, which the test's parameters name."""
+    """Returns the image in the format that the test's parameters name."""
     form = request.getfixturevalue("form") if "form" in request.fixturenames else "tar"
     made: Image = request.getfixturevalue(form)
     return made
@@ -34,7 +34,7 @@ def image(request: pytest.FixtureRequest) -> Image:
 
 @pytest.fixture
 def forced(node: Node, way: str, form: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A way, the only one that is used, if it works here."""
+    """Makes a way the only one that is used, and returns it; skips the test if the way does not work here."""
     fault = probes.fault_of(way, node.folder)
     if fault is not None:
         pytest.skip(fault)
@@ -76,7 +76,7 @@ def test_a_damaged_image_is_refused_before_it_is_used(
                 file.write(bytes([byte[0] ^ 1]))
 
     spoil()
-    with pytest.raises(AlteredImage, match="is truncated or altered"):
+    with pytest.raises(AlteredImageError, match="is truncated or altered"):
         open_image(str(path), image.digest, node=node)
     assert leftovers(node) == locks(image)
     assert path.exists(), "it is its owner's"
@@ -84,13 +84,13 @@ def test_a_damaged_image_is_refused_before_it_is_used(
     with open_image(str(path), image.digest, node=node) as opened:
         assert run(Path(opened.path) / "bin/grain") == ANSWER
     node.forget(image.digest)
-    with pytest.raises(AlteredImage):
+    with pytest.raises(AlteredImageError):
         open_image(image.path, "0" * 64, node=node)
 
 
 def test_what_is_no_image_is_said_to_be_none(node: Node, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no image")
-    with pytest.raises(ImageError, match="text is no image"):
+    with pytest.raises(ImageError, match="text is not an image"):
         open_image(str(tmp_path / "text"), node=node)
     with pytest.raises(ImageError, match="missing cannot be opened"):
         open_image(str(tmp_path / "missing"), node=node)
@@ -98,7 +98,7 @@ def test_what_is_no_image_is_said_to_be_none(node: Node, tmp_path: Path) -> None
         open_image(str(tmp_path / "missing"), "0" * 64, node=node)
 
 
-#: Opens an image and says what came of it; keeps it open until its input ends.
+#: A program that opens an image, prints the outcome, and keeps the image open until its input ends.
 _OPEN = """
 import os, sys
 from gristmill._images.node import Node
@@ -133,7 +133,7 @@ def test_processes_of_a_node_share_one_and_it_is_kept_while_any_lives(
 
 
 class Twins(Node):
-    """A node on which two threads have each looked for an image before either goes on."""
+    """A node on which two threads have both looked for an image before either continues."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(folder)
@@ -182,7 +182,7 @@ def test_a_forked_child_keeps_what_its_parent_opened(tar: Image, node: Node) -> 
     assert node.forget(tar.digest)
 
 
-#: Dies by itself at a step of opening.
+#: A program that kills itself at a step of opening.
 _DIE = """
 import os, signal, sys
 from gristmill._images import opening, node
@@ -245,7 +245,7 @@ def test_a_mount_that_another_namespace_does_not_see_is_made_there_too(
 
 
 def servers_of(folder: str) -> list[int]:
-    """The processes of squashfuse that serve a folder."""
+    """Returns the squashfuse processes that serve a folder."""
     found = []
     for number in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -289,7 +289,8 @@ def test_a_node_that_can_open_nothing_says_why(
 ) -> None:
     monkeypatch.setenv(probes.WAY_VARIABLE, "unpack")
     with pytest.raises(
-        ImageError, match=r"squashfs images cannot be opened on this node: loop: .*pack it as tar"
+        ImageError,
+        match=r"squashfs images cannot be opened on this node: loop: .*pack the image as tar",
     ):
         open_image(squashfs.path, squashfs.digest, node=node)
     monkeypatch.setenv(probes.WAY_VARIABLE, "magic")

@@ -1,4 +1,4 @@
-"""What goes into an image works at another place, and what could not is refused with a sentence."""
+"""The contents of an image work at another location, and unsupported contents are refused with a sentence."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ pytestmark = pytest.mark.interpreter
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """An environment of one test."""
+    """Returns an environment for one test."""
     return make_environment(tmp_path / "env")
 
 
 @pytest.fixture
 def opened(tmp_path: Path, node: Node):  # type: ignore[no-untyped-def]
-    """Packs what a recipe names and opens it; gives the folder. The environment is moved away meanwhile."""
+    """Yields a function that packs a recipe's environment, moves the environment away, and returns the opened image's
+    folder.
+    """
     held = []
 
     def pack(made: Recipe, away: Path | None = None) -> Path:
@@ -81,10 +83,10 @@ def test_bytecode_is_in_it_and_not_checked_against_sources(own: Path, opened) ->
 
 
 def test_what_an_interpreter_writes_while_it_runs_changes_nothing(own: Path) -> None:
-    before = recipe.look(Recipe(str(own))).key
+    before = recipe.inspect(Recipe(str(own))).key
     run(own / "bin/python", "-c", "import grain")
     assert (packages(own) / "grain/__pycache__").is_dir()
-    assert recipe.look(Recipe(str(own))).key == before
+    assert recipe.inspect(Recipe(str(own))).key == before
 
 
 def test_sources_of_editable_installs_go_in(own: Path, opened, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -108,14 +110,14 @@ def test_editable_installs_through_a_finder_are_refused_by_name(own: Path) -> No
         "import __editable___chaff_1_0_finder; __editable___chaff_1_0_finder.install()\n"
     )
     with pytest.raises(ImageError, match=r"chaff-1\.0 is installed editable through a finder"):
-        recipe.look(Recipe(str(own)))
+        recipe.inspect(Recipe(str(own)))
 
 
 def test_packages_of_the_system_are_refused(own: Path) -> None:
     path = own / "pyvenv.cfg"
     path.write_text(path.read_text().replace("packages = false", "packages = true"))
-    with pytest.raises(ImageError, match="it takes packages of the system too"):
-        recipe.look(Recipe(str(own)))
+    with pytest.raises(ImageError, match="it also uses packages of the system"):
+        recipe.inspect(Recipe(str(own)))
 
 
 def test_links_are_kept_inside_and_followed_outside(own: Path, opened, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -136,16 +138,16 @@ def test_what_cannot_go_in_is_named(own: Path, tmp_path: Path, kind: str) -> Non
     else:
         path.symlink_to(tmp_path if kind == "folder" else tmp_path / "nothing")
     with pytest.raises(
-        ImageError, match=r"site-packages/strange cannot be packed: it (leads to|is neither)"
+        ImageError, match=r"site-packages/strange cannot be packed: it (is a link to|is neither)"
     ):
-        recipe.look(Recipe(str(own)))
+        recipe.inspect(Recipe(str(own)))
 
 
 def test_no_environment_and_the_system_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ImageError, match="it is no Python environment"):
-        recipe.look(Recipe(str(tmp_path)))
-    with pytest.raises(ImageError, match="it is the system"):
-        recipe.look(Recipe("/usr"))
+    with pytest.raises(ImageError, match="it is not a Python environment"):
+        recipe.inspect(Recipe(str(tmp_path)))
+    with pytest.raises(ImageError, match="it is the interpreter of the system"):
+        recipe.inspect(Recipe("/usr"))
 
 
 def test_files_of_the_user_go_in_by_their_names(own: Path, opened, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -155,8 +157,8 @@ def test_files_of_the_user_go_in_by_their_names(own: Path, opened, tmp_path: Pat
     folder = opened(Recipe(str(own), files=files))
     assert (folder / "share/data/deep/one").read_text() == "1"
     assert (folder / "settings").is_file()
-    with pytest.raises(ImageError, match="that is not in the image"):
-        recipe.look(Recipe(str(own), files=(("../x", str(tmp_path)),)))
+    with pytest.raises(ImageError, match="that path is not inside the image"):
+        recipe.inspect(Recipe(str(own), files=(("../x", str(tmp_path)),)))
 
 
 def test_some_distributions_can_go_in_alone(opened) -> None:  # type: ignore[no-untyped-def]
@@ -165,7 +167,7 @@ def test_some_distributions_can_go_in_alone(opened) -> None:  # type: ignore[no-
     said = run(sys.executable, "-S", "-c", code, PYTHONPATH=str(folder / "site-packages"))
     assert said == str(folder / "site-packages/cloudpickle/__init__.py")
     with pytest.raises(ImageError, match="no-such-thing cannot be packed: it is not installed"):
-        recipe.look(Recipe("", distributions=("no-such-thing",)))
+        recipe.inspect(Recipe("", distributions=("no-such-thing",)))
 
 
 def test_with_its_interpreter_an_environment_needs_nothing_of_the_node(own: Path, opened) -> None:  # type: ignore[no-untyped-def]

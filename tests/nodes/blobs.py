@@ -1,7 +1,8 @@
-"""What tests of large values on nodes look at."""
+"""Helpers for tests of large values on nodes."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 from gristmill import Executor
@@ -9,16 +10,16 @@ from gristmill._nodes.local import LocalNodes
 
 
 def counts(executor: Executor) -> dict[str, int]:
-    stats = executor.stats()
+    stats = dataclasses.asdict(executor.stats())
     return {
-        name.removeprefix("blob_bytes_"): stats[name]
-        for name in stats
+        name.removeprefix("blob_bytes_"): count
+        for name, count in stats.items()
         if name.startswith("blob_bytes_")
     }
 
 
 def spilled(placement: LocalNodes) -> bool:
-    """Whether the agent has its file without a name."""
+    """Returns whether the agent holds its spill file, which has no name."""
     folder = f"/proc/{placement.agents[0].pid}/fd"
     links = [os.readlink(os.path.join(folder, name)) for name in os.listdir(folder)]
     return any("/gristmill-" in link and link.endswith("(deleted)") for link in links)

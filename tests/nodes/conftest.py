@@ -18,8 +18,8 @@ COMMAND = [sys.executable, "-m", "gristmill._cli"]
 MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
 
-#: Modules whose tests lose no node, but for those that use `soon_missed`: a machine that is busy with other things may
-#: be silent for longer than usual.
+#: Modules whose tests lose no node, except the tests that use `soon_missed`. A busy machine may be silent for longer
+#: than usual, so these modules have a longer expiry.
 PATIENT = (
     "test_blobs",
     "test_files_of_contexts",
@@ -43,7 +43,9 @@ def _patience(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def soon_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the one test of a patient module that loses a node: a link outlives its connections, so only silence tells."""
+    """Sets a short expiry, for the one test of a patient module that loses a node. A link outlives its connections, so
+    only silence reveals the loss.
+    """
     monkeypatch.setattr("gristmill._nodes.opening.EXPIRY_S", 2.0)
 
 
@@ -66,7 +68,7 @@ def make_nodes() -> Iterator[MakeNodes]:
 
 @pytest.fixture
 def keys(tmp_path: Path) -> tuple[str, str]:
-    """The files of a client's and its nodes' keys."""
+    """Returns the files of a client's key and of its nodes' key."""
     made = subprocess.run([*COMMAND, "key", tmp_path], capture_output=True, text=True, check=True)
     client, node = made.stdout.split()
     assert os.stat(client).st_mode & 0o777 == os.stat(node).st_mode & 0o777 == 0o600
@@ -75,7 +77,9 @@ def keys(tmp_path: Path) -> tuple[str, str]:
 
 @pytest.fixture
 def start_node() -> Iterator[Callable[..., str]]:
-    """Starts agents that listen, by an interpreter and whatever comes before it; gives the address of each."""
+    """Yields a function that starts a listening agent and returns its address; ``by`` is the interpreter and the words
+    before it.
+    """
     running: list[subprocess.Popen[str]] = []
 
     def start(key: str, *options: str, by: Sequence[str] = (sys.executable,)) -> str:
@@ -92,7 +96,7 @@ def start_node() -> Iterator[Callable[..., str]]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Executor]:
-    """An executor with two nodes of one worker each, for the tests of a module that do it no harm."""
+    """Yields an executor with two nodes of one worker each. The tests of a module share it; they must not damage it."""
     with Executor(nodes=LocalNodes(2, 1)) as executor:
         executor.submit(int).result()
         yield executor

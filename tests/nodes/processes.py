@@ -10,7 +10,7 @@ from gristmill._nodes.block_status import BlockState, BlockStatus
 
 
 class Processes:
-    """Has what Parsl's providers have; a job is a shell that runs the command."""
+    """A provider with the interface of Parsl's providers. A job is a shell that runs the command."""
 
     label = "processes"
     parallelism = 1.0

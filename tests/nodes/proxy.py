@@ -1,4 +1,4 @@
-"""A relay between agents and their client that a test can cut, or hold up."""
+"""A relay between agents and their client that a test can cut or pause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gristmill._nodes.placement import port_of
 
 
 class Relay:
-    """Passes bytes on between whoever connects and ``target``, until it is cut."""
+    """A relay that passes bytes between its connections and ``target`` until it is cut."""
 
     def __init__(self, target: int, port: int = 0) -> None:
         self._target = ("127.0.0.1", target)
@@ -22,7 +22,7 @@ class Relay:
         self._lock = threading.Lock()
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._is_open = True
-        #: Bytes that are still let through.
+        #: Bytes that the relay still lets through.
         self._left = math.inf
         self._may_flow = threading.Event()
         self._may_flow.set()
@@ -43,7 +43,9 @@ class Relay:
             threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
 
     def cut(self, for_good: bool = False) -> None:
-        """Ends every connection at once, with whatever is on its way; ``for_good``: no other one is let through."""
+        """Ends every connection at once and drops the bytes in transit. With ``for_good`` the relay refuses new
+        connections too.
+        """
         self._is_open = not for_good
         with self._lock:
             pairs, self._pairs = self._pairs, []
@@ -53,11 +55,11 @@ class Relay:
                     end.shutdown(socket.SHUT_RDWR)
 
     def mend(self) -> None:
-        """Lets connections through again."""
+        """Accepts connections again."""
         self._is_open = True
 
     def hold_after(self, count: int) -> None:
-        """Lets about so many bytes through, and no more until it is told to go on."""
+        """Lets about this many bytes through, and then none until ``go_on``."""
         self._may_flow.clear()
         self._left = count
 
@@ -85,7 +87,7 @@ class Relay:
                         return
 
     def close(self) -> None:
-        """Lets nobody through any more."""
+        """Ends all connections and accepts no more."""
         self.go_on()
         self._listener.close()
         self.cut()

@@ -1,4 +1,4 @@
-"""What a placement says of its nodes: at which port they find the program, through what, and to whom they are near."""
+"""Settings of a placement for its nodes: the program's port, the tunnel to it, and the groups of nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import calls
 from processes import Processes
 from stage import Gate
 
-#: Called as ``ssh`` is; runs everything here. The forward of ``-R`` is a relay, as long as the command runs.
+#: A program that is called as ``ssh`` is and runs everything on this machine. For ``-R`` it runs a relay as long as the
+#: command runs.
 _SHELL = """#!{python}
 import subprocess, sys
 sys.path.insert(0, {tests!r})
@@ -35,7 +36,7 @@ sys.exit(subprocess.call(["sh", "-c", command]))
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Puts such a command in the place of ``ssh``; gives the file with its arguments."""
+    """Puts such a program in the place of ``ssh``; returns the file that it writes its arguments to."""
     log = tmp_path / "log"
     text = _SHELL.format(python=sys.executable, tests=str(Path(__file__).parent), log=str(log))
     (tmp_path / "ssh").write_text(text)
@@ -46,14 +47,16 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def port() -> int:
-    """A port that is free."""
+    """Returns a free port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         number: int = listener.getsockname()[1]
         return number
 
 
 def test_hosts_reach_the_program_through_ssh(log: Path, port: int) -> None:
-    with Executor(nodes=on.ssh(["one"], workers=1, reverse=True, port=port)) as executor:
+    with Executor(
+        nodes=on.ssh(["one"], workers=1, reverse=True, network=on.Network(port=port))
+    ) as executor:
         assert executor.submit(calls.add, 1, 2).result() == 3
     words = log.read_text().split()
     there = words[words.index("-R") + 1].removesuffix(f":127.0.0.1:{port}")
@@ -68,7 +71,7 @@ def test_each_try_forwards_another_port(log: Path, gate: Gate) -> None:
     with Executor(nodes=placement) as executor:
         held = executor.options(loss_retries=1).submit(calls.enter, gate.path)
         gate.wait_entered()
-        placement.tender.running()[0].kill()
+        placement.supervisor.running()[0].kill()
         gate.wait_entered()
         gate.open(2)
         assert held.result() is None
@@ -79,7 +82,12 @@ def test_each_try_forwards_another_port(log: Path, gate: Gate) -> None:
 
 def test_with_a_forward_no_address_is_told() -> None:
     with pytest.raises(ValueError, match="leave address and interface out"):
-        on.ssh(["one"], reverse=True, address="10.0.0.1")
+        on.ssh(["one"], reverse=True, network=on.Network(address="10.0.0.1"))
+
+
+def test_agents_on_this_machine_are_told_no_address() -> None:
+    with pytest.raises(ValueError, match="leave address and interface out"):
+        on.local(1, network=on.Network(interface="lo"))
 
 
 JOINED: list[Callable[..., Placement]] = [
@@ -92,55 +100,55 @@ JOINED: list[Callable[..., Placement]] = [
 
 
 class Client:
-    """Looks like Dask's."""
+    """A stand-in for Dask's client."""
 
     def register_plugin(self, plugin: object, name: str) -> None: ...
 
 
 @pytest.mark.parametrize("make", JOINED)
-def test_the_port_of_the_door_can_be_chosen(make: Callable[..., Placement]) -> None:
-    listen = make(port=7700).listen
+def test_the_port_can_be_chosen(make: Callable[..., Placement]) -> None:
+    listen = make(network=on.Network(port=7700)).listen
     assert listen is not None
     assert listen.endswith(":7700")
-    with pytest.raises(
-        ValueError, match="port must be between 1 and 65535, or 0 for any, not 65536"
-    ):
-        make(port=65536)
+    with pytest.raises(TypeError, match=r"network must be a gristmill\.on\.Network, not 7700"):
+        make(network=7700)
 
 
 def test_nodes_join_at_the_port_that_was_chosen(port: int) -> None:
-    with Executor(nodes=on.local(1, port=port)) as executor:
+    with Executor(nodes=on.local(1, network=on.Network(port=port))) as executor:
         assert executor.submit(calls.add, 1, 2).result() == 3
-        (peer,) = {node["name"] for node in executor._nodes()}
+        (peer,) = {node.name for node in executor.nodes()}
         assert peer == "local0"
         with pytest.raises(OSError, match="in use"):
             socket.create_server(("127.0.0.1", port), reuse_port=False)
 
 
 def groups(executor: Executor, count: int) -> dict[str, str | None]:
-    """Waits for so many nodes; gives the group of each."""
-    while len(nodes := executor._nodes()) < count:
+    """Waits for this many nodes; returns the group of each."""
+    while len(nodes := executor.nodes()) < count:
         executor.submit(calls.nothing).result()
-    return {node["name"]: node["labels"].get("group") for node in nodes}
+    return {node.name: node.labels.get("group") for node in nodes}
 
 
 def test_a_function_puts_nodes_into_groups() -> None:
     by_name = {"local0": "left", "local1": "right", "local2": None}
-    with Executor(nodes=on.local(3, group=by_name.get)) as executor:
+    network = on.Network(group=by_name.get)
+    with Executor(nodes=on.local(3, network=network)) as executor:
         assert groups(executor, 3) == by_name
 
 
 def test_a_name_puts_all_hosts_into_one_group(log: Path) -> None:
-    with Executor(nodes=on.ssh(["one", "me@two"], workers=1, group="rack")) as executor:
+    network = on.Network(group="rack")
+    with Executor(nodes=on.ssh(["one", "me@two"], workers=1, network=network)) as executor:
         assert groups(executor, 2) == {"one": "rack", "two": "rack"}
 
 
-def test_a_group_of_hosts_that_nobody_knows_is_a_name() -> None:
-    with pytest.raises(TypeError, match="group must be a name here"):
-        on.mpi(launcher=["mpiexec"], group=str.upper)  # type: ignore[arg-type]
+def test_a_group_of_unknown_hosts_is_a_name() -> None:
+    with pytest.raises(TypeError, match="group must be a name for this placement"):
+        on.mpi(launcher=["mpiexec"], network=on.Network(group=str.upper))
 
 
 def test_a_group_is_a_name_on_one_line(log: Path) -> None:
-    executor = Executor(nodes=on.ssh(["one"], group="a\nb"))
+    executor = Executor(nodes=on.ssh(["one"], network=on.Network(group="a\nb")))
     with pytest.raises(ValueError, match="the group of one must be a name on one line"):
         executor.submit(calls.nothing)

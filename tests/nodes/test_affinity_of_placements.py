@@ -1,4 +1,4 @@
-"""Every placement that starts agents says what binds their workers, in the same words."""
+"""The option that binds workers to cores: every placement that starts agents has it, with the same values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 from gristmill import Executor, on
 from gristmill._nodes import mpi, ray, ssh
-from gristmill._nodes.door import Door
 from gristmill._nodes.placement import Placement
 
 import calls
@@ -21,13 +20,13 @@ CORES = sorted(os.sched_getaffinity(0))
 
 
 class Client:
-    """Looks like Dask's."""
+    """A stand-in for Dask's client."""
 
     def register_plugin(self, plugin: object, name: str) -> None: ...
 
 
 def on_ray(cpu_affinity: str) -> ray.RayNodes:
-    return ray.RayNodes(None, False, None, None, None, {}, Door(), None, cpu_affinity)
+    return ray.RayNodes(None, False, None, None, None, {}, None, cpu_affinity)
 
 
 PLACED: list[Callable[..., Placement]] = [
@@ -46,9 +45,9 @@ def test_a_policy_that_is_none_is_refused_before_anything_starts(
 ) -> None:
     make(cpu_affinity="numa")
     make(cpu_affinity="list:0,1:2")
-    with pytest.raises(ValueError, match="the affinity 'blok' is none of none, numa, block"):
+    with pytest.raises(ValueError, match="cpu_affinity 'blok' is none of none, numa, block"):
         make(cpu_affinity="blok")
-    with pytest.raises(ValueError, match="no list of cores"):
+    with pytest.raises(ValueError, match="not a list of cores"):
         make(cpu_affinity="list:first")
 
 
@@ -64,8 +63,10 @@ def test_hosts_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ranks_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     commands = []
-    monkeypatch.setattr(mpi, "Post", lambda _, command, *__, **___: commands.append(command))
-    monkeypatch.setattr(mpi, "Tender", lambda *_: types.SimpleNamespace(start=lambda: None))
+    monkeypatch.setattr(
+        mpi, "SupervisedProcess", lambda _, command, *__, **___: commands.append(command)
+    )
+    monkeypatch.setattr(mpi, "Supervisor", lambda *_: types.SimpleNamespace(start=lambda: None))
     placement = on.mpi(launcher=["true"], cpu_affinity="block")
     placement.client = types.SimpleNamespace(is_over=None, give_up=None)  # type: ignore[assignment]
     placement.start("0.0.0.0:1", "key")
@@ -75,13 +76,13 @@ def test_ranks_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_actors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     seats = []
-    monkeypatch.setattr(ray, "Seat", lambda *arguments: seats.append(arguments[-1]))
+    monkeypatch.setattr(ray, "RayAgentSlot", lambda *arguments: seats.append(arguments[-1]))
     placement = on_ray("numa")
     scheduling = types.SimpleNamespace(NodeAffinitySchedulingStrategy=lambda *_, **__: None)
     placement._ray = types.SimpleNamespace(
         util=types.SimpleNamespace(scheduling_strategies=scheduling)
     )
-    placement._make_seat({"NodeID": "1", "NodeManagerHostname": "n1", "Resources": {"CPU": 2}})
+    placement._make_slot({"NodeID": "1", "NodeManagerHostname": "n1", "Resources": {"CPU": 2}})
     assert seats == [([], "", "n1", 2, None, None, "numa", 2)]
 
 

@@ -1,22 +1,28 @@
-"""What agents are made of: the share of a node, cores, keys, pauses, and the look for their client."""
+"""The parts of an agent: its share of a node, cores, keys, pauses, and the search for its client."""
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from gristmill._nodes import affinity, handing
+from gristmill._nodes import affinity, key_input
 from gristmill._nodes.addresses import all_addresses, reachable_at
 from gristmill._nodes.command import AgentCommand
 from gristmill._nodes.pauses import Pauses
 from gristmill._nodes.probe import find_reachable
 from gristmill._nodes.share import fitting
+from gristmill._nodes.supervised_process import SupervisedProcess
+from gristmill._nodes.supervisor import Supervisor
+
+from staged import WATCHDOG_S
 
 
 @pytest.mark.parametrize(
@@ -58,8 +64,8 @@ def test_workers_are_bound_to_the_parts_of_a_machine(
     ("policy", "why"),
     [
         ("blocks", "is none of"),
-        ("list:a", "no list of cores"),
-        ("list:9", r"there are no cores \[9\]"),
+        ("list:a", "not a list of cores"),
+        ("list:9", r"this process may not use cores \[9\]"),
     ],
 )
 def test_cores_that_cannot_be_are_refused(policy: str, why: str) -> None:
@@ -72,27 +78,27 @@ def test_as_many_workers_fit_as_cores_and_memory_allow() -> None:
     assert fitting(8, 16e9, 2.0, None) == 4
     assert fitting(8, 16e9, 0.5, 4.0) == 4
     assert fitting(1, 1e9, 4.0, 4.0) == 1, "one at least"
-    with pytest.raises(ValueError, match="needs some part of a core"):
+    with pytest.raises(ValueError, match="needs a part of a core"):
         fitting(8, 16e9, 0.0, None)
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "key")
-    handing.write_key(path, "secret")
+    key_input.write_key(path, "secret")
     assert os.stat(path).st_mode & 0o777 == 0o600
-    assert handing.read_key(path) == "secret"
+    assert key_input.read_key(path) == "secret"
     os.chmod(path, 0o640)
     with pytest.raises(ValueError, match="chmod 600"):
-        handing.read_key(path)
+        key_input.read_key(path)
     with pytest.raises(ValueError, match="cannot be read"):
-        handing.read_key(f"{path}s")
+        key_input.read_key(f"{path}s")
 
 
 def test_a_key_in_the_environment_does_not_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRISTMILL_NODE_KEY", "secret")
-    assert handing.read_key(None) == "secret"
+    assert key_input.read_key(None) == "secret"
     with pytest.raises(ValueError, match="--key FILE"):
-        handing.read_key(None)
+        key_input.read_key(None)
 
 
 def test_pauses_double_until_there_were_too_many() -> None:
@@ -125,7 +131,7 @@ def test_what_looks_in_vain_for_minutes_is_tried_no_longer_than_what_fails_at_on
 
 def test_the_address_that_answers_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))  # nobody listens: connections are refused
+        silent.bind(("127.0.0.1", 0))  # no process listens: connections are refused
         closed = f"127.0.0.1:{silent.getsockname()[1]}"
         there = f"127.0.0.1:{listener.getsockname()[1]}"
         assert find_reachable([closed, "no-such-host.invalid:1", there], 10.0) == there
@@ -171,18 +177,18 @@ def test_an_agent_leaves_before_its_time_is_over(key: str) -> None:
     done = agent(*options, "3600", GRISTMILL_NODE_KEY=key, SLURM_JOB_END_TIME=ends_at)
     assert done.returncode == 0, "what the batch system says counts"
     done = agent(*options[:2], GRISTMILL_NODE_KEY=key, SLURM_JOB_END_TIME=ends_at)
-    assert done.returncode == 0, "also where nobody else says anything"
+    assert done.returncode == 0, "also if no other party sends anything"
 
 
 def test_an_agent_that_hangs_on_its_input_ends_with_it(key: str) -> None:
     assert agent("--join", "127.0.0.1:9", "--leash", GRISTMILL_NODE_KEY=key).returncode == 0
 
 
-def test_an_agent_says_that_nobody_answers(key: str) -> None:
+def test_an_agent_says_that_no_client_answers(key: str) -> None:
     join = ["--join", "127.0.0.1:9", "--join", "127.0.0.1:10", "--name", "%h.rank-%r"]
     done = agent(*join, "--patience", "0", GRISTMILL_NODE_KEY=key, PMI_RANK="7")
     assert done.returncode == 1
-    assert "rank-7: gave up: nobody answers at 127.0.0.1:9, 127.0.0.1:10" in done.stderr
+    assert "rank-7: gave up: no client answers at 127.0.0.1:9, 127.0.0.1:10" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -190,8 +196,8 @@ def test_an_agent_says_that_nobody_answers(key: str) -> None:
     [
         (["--join", "a:1", "--key", "-"], "does not begin with gristmill-node-"),
         (["--join", "a:1", "--workers", "0"], "at least one worker"),
-        (["--join", "a:1", "--walltime=-1"], "--walltime: '-1' is no number of seconds"),
-        (["--join", "a:1", "--part", "2/2"], "no part of a node"),
+        (["--join", "a:1", "--walltime=-1"], "--walltime: '-1' is not a number of seconds"),
+        (["--join", "a:1", "--part", "2/2"], "not a part of a node"),
         (["--join", "a:1", "--cpu-affinity", "nowhere"], "is none of none, numa, block"),
         (["--join", "a:1", "--label", "fast"], "the label 'fast' is not NAME=VALUE on one line"),
         (["--join", "a:1", "--group", "a\nb"], "is not NAME=VALUE on one line"),
@@ -202,3 +208,35 @@ def test_an_agent_says_what_it_cannot_be(key: str, options: list[str], why: str)
     done = agent(*options, GRISTMILL_NODE_KEY=key)
     assert done.returncode == 2
     assert why in done.stderr
+
+
+class Asking(logging.Handler):
+    """A log handler that asks the supervisor for its failures and processes while it handles a record."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        super().__init__()
+        self._supervisor = supervisor
+        self.heard = threading.Event()
+        self.failures: list[tuple[str, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.failures += self._supervisor.failures()
+        assert not self._supervisor.processes()
+        self.heard.set()
+
+
+def test_a_handler_of_the_log_may_ask_what_keeps_an_agent_from_running(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    supervisor = Supervisor([SupervisedProcess("agent", [str(tmp_path / "missing")])])
+    asking, log = Asking(supervisor), logging.getLogger("gristmill.nodes")
+    # A logger remembers which levels it is enabled for: `log.level = ...` would not clear that, `set_level` does.
+    caplog.set_level(logging.INFO, log.name)
+    log.addHandler(asking)
+    try:
+        supervisor.start()
+        assert asking.heard.wait(WATCHDOG_S), "the thread that looks after agents waits for itself"
+        supervisor.end()
+    finally:
+        log.removeHandler(asking)
+    assert "missing" in dict(asking.failures)["agent"]

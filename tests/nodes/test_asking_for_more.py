@@ -1,4 +1,4 @@
-"""More workers, memory or GPUs than a node has: at most for executors, exactly for leases."""
+"""Requests for more workers, memory or GPUs than a node has: executors accept less, leases need the exact amount."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
 
 class SmallNodes(LocalNodes):
-    """Nodes with a gigabyte and a GPU to give."""
+    """Nodes that offer a gigabyte and a GPU."""
 
     options = ("--memory", "1", "--gpus", "1")
 
@@ -24,17 +24,20 @@ def test_an_executor_gets_what_a_node_has_of_what_it_asks_for(make_nodes: MakeNo
     wish = {"max_workers": 8, "memory": "64GB", "gpus": 3}
     executor, _ = make_nodes(1, 2, kind=SmallNodes, **wish)
     assert executor.submit(calls.same, 1).result() == 1
-    (node,) = executor._nodes()
-    assert (node["granted_workers"], node["memory"]) == (2, 10**9)
+    (node,) = executor.nodes()
+    assert (node.granted_workers, node.memory) == (2, 10**9)
     assert executor.options(gpus=1, memory="1GB").submit(calls.seen_gpus).result() == "0"
 
 
 @pytest.mark.parametrize(
     ("wish", "why"),
     [
-        ({"workers": 8}, "8 workers are asked for, and this node has 2"),
-        ({"memory": "64GB"}, "64000000000 bytes of memory are asked for, and this node has 10{9}"),
-        ({"gpus": 2}, "2 GPUs are asked for, and this node has 1"),
+        ({"max_workers": 8}, "the client requests 8 workers, and this node has 2"),
+        (
+            {"memory": "64GB"},
+            "the client requests 64000000000 bytes of memory, and this node has 10{9}",
+        ),
+        ({"gpus": 2}, "the client requests 2 GPUs, and this node has 1"),
     ],
 )
 def test_a_lease_of_more_than_any_node_has_says_so_at_once(
@@ -47,7 +50,7 @@ def test_a_lease_of_more_than_any_node_has_says_so_at_once(
         with pytest.raises(StartError, match=f"local1: {why}"):
             lease.submit(calls.nothing)
         for agent in placement.agents:
-            agent.wait()  # they are not needed
+            agent.wait()  # the lease does not need them, so they end
 
 
 def test_a_lease_waits_for_what_others_have_and_says_so(
@@ -55,7 +58,7 @@ def test_a_lease_waits_for_what_others_have_and_says_so(
 ) -> None:
     client, node = keys
     nodes = on.hosts(start_node(node, "--workers", "1"), key=client)
-    with Lease(nodes, workers=1) as first:
+    with Lease(nodes, max_workers=1) as first:
         first.wait()
         with Lease(on.hosts(*nodes.dial, key=client)) as second:
             why = ""

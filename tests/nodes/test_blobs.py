@@ -1,4 +1,4 @@
-"""Large arguments on nodes: each goes to a node once, nodes give it to each other, and wrong bytes reach no task."""
+"""Large arguments on nodes: each is sent to a node once, nodes send it to each other, and wrong bytes reach no task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import gristmill as parsl
+import gristmill.parsl as parsl
 from gristmill import Executor, GristmillError, array, on
 from gristmill._nodes.local import LocalNodes
 
@@ -22,18 +22,18 @@ numpy = pytest.importorskip("numpy")
 
 MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
-#: Bytes of an argument.
+#: Size of an argument, bytes.
 SIZE = 16 << 20
 
 
 def content(seed: int = 0, size: int = SIZE) -> numpy.ndarray:
-    """Bytes that are others for each seed."""
+    """Returns bytes that differ for each seed."""
     made: numpy.ndarray = numpy.random.default_rng(seed).integers(0, 256, size, dtype=numpy.uint8)
     return made
 
 
 def run_everywhere(executor: Executor, gate: Gate, count: int, argument: numpy.ndarray) -> None:
-    """Has as many tasks with the argument run at the same time as there are workers."""
+    """Runs as many tasks with the argument at the same time as there are workers."""
     wait_for_nodes(executor, count)
     futures = [executor.submit(calls.enter, gate.path, argument) for _ in range(count)]
     for _ in futures:
@@ -50,9 +50,9 @@ def test_an_argument_leaves_the_program_once_however_many_nodes_need_it(
     run_everywhere(executor, gate, 4, content())
     expected = {"named": 4 * SIZE, "given": SIZE, "fetched": 3 * SIZE, "passed_on": 3 * SIZE}
     assert counts(executor) == {**expected, "saved": 3 * SIZE}
-    nodes = [node["blob_bytes"] for node in executor._nodes()]
-    assert sorted(node["given"] for node in nodes) == [0, 0, 0, SIZE]
-    assert sorted(node["fetched"] for node in nodes) == [0, SIZE, SIZE, SIZE]
+    nodes = executor.nodes()
+    assert sorted(node.blob_bytes_given for node in nodes) == [0, 0, 0, SIZE]
+    assert sorted(node.blob_bytes_fetched for node in nodes) == [0, SIZE, SIZE, SIZE]
 
 
 def test_as_many_nodes_as_are_allowed_get_it_from_the_program(
@@ -151,7 +151,7 @@ def test_what_is_above_the_limit_goes_to_disk_and_comes_back(make_nodes: MakeNod
 def test_without_a_disk_it_is_given_again(make_nodes: MakeNodes) -> None:
     executor, placement = make_nodes(1, 1, blobs=on.Blobs(memory=0, disk=0))
     given = 0
-    # What no task uses goes within a second.
+    # A blob that no task uses is dropped within a second.
     while given < 2 * SIZE:
         assert executor.submit(numpy.sum, content()).result() == content().sum()
         given = counts(executor)["given"]
@@ -177,7 +177,7 @@ def test_a_task_says_how_much_of_its_argument_has_left(make_nodes: MakeNodes) ->
     while not future.done():
         said.add(executor.explain(future))
     assert future.result() == size
-    left = [re.search(rf"(\d+) of {size} bytes of an argument have left", text) for text in said]
+    left = [re.search(rf"has sent (\d+) of {size} bytes of an argument", text) for text in said]
     assert any(0 < int(found[1]) <= size for found in left if found), said
 
 
@@ -193,10 +193,10 @@ def test_results_of_large_arguments_go_on_to_dependants(make_nodes: MakeNodes) -
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"fanout": 0}, "fanout must be at least 1"),
-        ({"topology": "star"}, 'topology must be one of "client"'),
-        ({"memory": -1}, "memory must not be negative"),
-        ({"disk": -1}, "disk must not be negative"),
+        ({"fanout": 0}, "fanout must be between 1 and 65535, not 0"),
+        ({"topology": "star"}, 'topology must be "client", "peers" or "groups", not .star'),
+        ({"memory": -1}, "memory must be between 0 and"),
+        ({"disk": -1}, "disk must be between 0 and"),
     ],
 )
 def test_settings_are_checked_where_they_are_made(settings: dict[str, object], text: str) -> None:
@@ -205,5 +205,5 @@ def test_settings_are_checked_where_they_are_made(settings: dict[str, object], t
 
 
 def test_settings_without_nodes_are_refused() -> None:
-    with pytest.raises(ValueError, match="blobs are for executors with nodes"):
+    with pytest.raises(ValueError, match="blobs needs an executor with nodes"):
         Executor(blobs=on.Blobs())

@@ -1,4 +1,6 @@
-"""Agents in clusters of others, which are played here: what counts is who is asked for what, and what is lost."""
+"""Agents in the clusters of other systems, which stand-ins play. The tests check which requests each system gets and
+which losses are reported.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ import pytest
 
 from gristmill import Executor, StartError
 from gristmill._nodes.dask import DaskNodes
-from gristmill._nodes.door import Door
 from gristmill._nodes.hosted import HostedAgent
+from gristmill._nodes.network import Network
 from gristmill._nodes.pauses import Pauses
 from gristmill._nodes.ray import RayNodes
 
@@ -24,18 +26,25 @@ from stage import Gate
 
 
 class Actor:
-    """An actor in this process."""
+    """An actor in this process. It is made once Ray has room for it."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        try:
-            self.agent, self.error = make(), None
-        except Exception as error:
-            self.agent, self.error = None, error
+        self._make: Callable[[], Any] | None = make
+        self.agent: Any = None
+        self.error: Exception | None = None
         self.condition = types.SimpleNamespace(remote=lambda: self)
+
+    def begin(self) -> None:
+        make, self._make = self._make, None
+        if make is not None:
+            try:
+                self.agent = make()
+            except Exception as error:
+                self.error = error
 
 
 class Ray:
-    """What is used of Ray, with as many nodes as are set."""
+    """A stand-in for the parts of Ray that are used, with a settable number of nodes."""
 
     exceptions = types.SimpleNamespace(ActorUnavailableError=KeyError)
 
@@ -79,11 +88,18 @@ class Ray:
                 raise RuntimeError(self.fails)
             return kind(*arguments)
 
-        self.actors.setdefault(node, []).append(Actor(make))
-        return self.actors[node][-1]
+        actor = Actor(make)
+        if not self.is_busy:
+            actor.begin()
+        self.actors.setdefault(node, []).append(actor)
+        return actor
 
     def wait(self, answers: list[Actor], timeout: float) -> tuple[list[Actor], list[Actor]]:
-        return ([], answers) if self.is_busy else (answers, [])
+        if self.is_busy:
+            return [], answers
+        for actor in answers:
+            actor.begin()
+        return answers, []
 
     def get(self, actor: Actor) -> Any:
         if actor.error is not None:
@@ -107,18 +123,20 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """Has agents find nobody, however long they look; they are given up soon."""
+    """Lets agents find no client and end; they are abandoned soon. Returns the program that replaces the agents."""
     path = tmp_path / "lost"
-    path.write_text("#!/bin/sh\necho gave up: nobody answers >&2\nexit 1\n")
+    path.write_text("#!/bin/sh\necho gave up: no client answers >&2\nexit 1\n")
     path.chmod(0o755)
     monkeypatch.setattr("gristmill._nodes.command.sys.executable", str(path))
-    monkeypatch.setattr("gristmill._nodes.post.Pauses", lambda: Pauses(0.01, 0.01, 3, calm_s=0.0))
+    monkeypatch.setattr(
+        "gristmill._nodes.supervised_process.Pauses", lambda: Pauses(0.01, 0.01, 3, calm_s=0.0)
+    )
     return str(path)
 
 
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Has agents be refused for good; gives the file with a line for each that was started."""
+    """Lets agents be refused for good; returns the file that gets a line for each started agent."""
     path = tmp_path / "refused"
     path.write_text('#!/bin/sh\necho x >>"$0.log"\necho gave up: another key >&2\nexit 77\n')
     path.chmod(0o755)
@@ -127,11 +145,13 @@ def refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def on_ray(ray: Ray, nodes: int | None = None) -> RayNodes:
-    return RayNodes(ray, False, nodes, None, None, {"resources": {"special": 1}}, Door(), str.upper)
+    return RayNodes(
+        ray, False, nodes, None, None, {"resources": {"special": 1}}, Network(group=str.upper)
+    )
 
 
 def names(executor: Executor) -> list[str]:
-    return sorted(node["name"] for node in executor._nodes() if node["connected"])
+    return sorted(node.name for node in executor.nodes() if node.connected)
 
 
 def test_nodes_of_ray_come_and_go_with_the_cluster() -> None:
@@ -147,7 +167,7 @@ def test_nodes_of_ray_come_and_go_with_the_cluster() -> None:
         while names(executor) != ["n2", "n3"]:
             pass
         assert executor.submit(calls.same, 2).result() == 2
-        groups = {node["labels"]["group"] for node in executor._nodes() if node["connected"]}
+        groups = {node.labels["group"] for node in executor.nodes() if node.connected}
         assert groups == {"N2", "N3"}
     first = ray.options[0]
     assert first["num_cpus"] == 1
@@ -188,7 +208,7 @@ def test_tasks_fail_when_no_actor_can_be_made() -> None:
         executor.submit(calls.nothing).result()
 
 
-#: Workers of a Dask cluster as its scheduler tells of them.
+#: Workers of a Dask cluster as its scheduler describes them.
 ON_TWO_HOSTS = {
     "tcp://n1:1": {"host": "n1", "name": 10},
     "tcp://n1:2": {"host": "n1", "name": 9},
@@ -200,7 +220,7 @@ def test_tasks_fail_when_no_agent_of_ray_finds_the_program(lost: str) -> None:
     ray = Ray("n1", "n2")
     with (
         Executor(nodes=on_ray(ray)) as executor,
-        pytest.raises(StartError, match="n1: ended with exit status 1: gave up: nobody answers"),
+        pytest.raises(StartError, match="n1: ended with exit status 1: gave up: no client answers"),
     ):
         executor.submit(calls.nothing).result()
 
@@ -216,7 +236,7 @@ def test_agents_of_ray_that_are_refused_for_good_are_not_started_again(refused: 
     assert [len(actors) for actors in ray.actors.values()] == [1, 1]
 
 
-def test_an_actor_that_ray_does_not_start_is_a_trouble(
+def test_an_actor_that_ray_does_not_start_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("gristmill._nodes.ray._PENDING_S", 0.0)
@@ -224,24 +244,24 @@ def test_an_actor_that_ray_does_not_start_is_a_trouble(
     ray.is_busy = True
     with Executor(nodes=on_ray(ray)) as executor:
         waiting = executor.submit(calls.same, 7)
-        while not executor._node_troubles():
+        while not executor._node_failures():
             assert not waiting.done()
-        (trouble,) = executor._node_troubles()
-        assert trouble[0] == "n1"
-        assert "waits for 1 CPUs and 2 GPUs of Ray" in trouble[1]
-        assert trouble[1] in executor.explain(waiting)
+        (failure,) = executor._node_failures()
+        assert failure[0] == "n1"
+        assert "other programs use 1 CPUs and 2 GPUs of Ray" in failure[1]
+        assert failure[1] in executor.explain(waiting)
         ray.is_busy = False
         assert waiting.result() == 7
     assert len([one for one in caplog.records if "has not started an agent" in one.message]) == 1
 
 
 class DaskClient:
-    """What is used of Dask's client, with one worker of those that its scheduler tells of."""
+    """A stand-in for the parts of Dask's client that are used, with one of the workers that its scheduler describes."""
 
     def __init__(self, fails: str = "", cluster: Mapping[str, Any] = ON_TWO_HOSTS) -> None:
         self.fails = fails
         self.cluster = cluster
-        #: What workers have said last, by the name of the function.
+        #: The last replies of workers, by the name of the function.
         self.told: dict[str, Any] = {}
         self.plugins: dict[str, Any] = {}
         self.worker = types.SimpleNamespace(
@@ -276,20 +296,20 @@ class DaskClient:
         return {"tcp://n1:1": answer}
 
     def part(self) -> str:
-        """What the agent offers of its host."""
+        """Returns the part of its host that the agent offers."""
         (plugin,) = self.plugins.values()
-        (post,) = plugin._agent._tender._posts
+        (post,) = plugin._agent._supervisor._posts
         return str(post._command[post._command.index("--part") + 1])
 
 
 def test_workers_of_dask_have_agents_while_they_are_needed() -> None:
     pytest.importorskip("distributed")
     client = DaskClient()
-    with Executor(nodes=DaskNodes(client, None, Door(), cpu_affinity="block")) as executor:
+    with Executor(nodes=DaskNodes(client, None, Network(), cpu_affinity="block")) as executor:
         assert executor.submit(calls.same, 1).result() == 1
         assert names(executor) == ["dask-10"]
         (plugin,) = client.plugins.values()
-        (post,) = plugin._agent._tender._posts
+        (post,) = plugin._agent._supervisor._posts
         told = ["--cpu-affinity", "block", "--part", "1/2", "--drain", "20", "--leash"]
         assert post._command[-7:] == told
         assert len(client.plugins) == 1
@@ -300,7 +320,7 @@ def test_an_agent_of_dask_offers_its_new_part_when_it_has_nothing_to_do(gate: Ga
     pytest.importorskip("distributed")
     alone = {address: facts for address, facts in ON_TWO_HOSTS.items() if facts["name"] != 9}
     client = DaskClient(cluster=alone)
-    with Executor(nodes=DaskNodes(client, 1, Door())) as executor:
+    with Executor(nodes=DaskNodes(client, 1, Network())) as executor:
         held = executor.submit(calls.enter, gate.path, "the same process")
         gate.wait_entered()
         assert client.part() == "0/1"
@@ -328,7 +348,7 @@ def test_workers_of_dask_share_their_host() -> None:
 def test_tasks_fail_when_no_agent_of_dask_finds_the_program(lost: str) -> None:
     pytest.importorskip("distributed")
     with (
-        Executor(nodes=DaskNodes(DaskClient(), None, Door())) as executor,
+        Executor(nodes=DaskNodes(DaskClient(), None, Network())) as executor,
         pytest.raises(StartError, match="tcp://n1:1: ended with exit status 1: gave up"),
     ):
         executor.submit(calls.nothing).result()
@@ -337,7 +357,7 @@ def test_tasks_fail_when_no_agent_of_dask_finds_the_program(lost: str) -> None:
 def test_the_plugin_of_dask_goes_when_a_program_that_did_not_wait_is_done() -> None:
     pytest.importorskip("distributed")
     client = DaskClient()
-    executor = Executor(nodes=DaskNodes(client, None, Door()))
+    executor = Executor(nodes=DaskNodes(client, None, Network()))
     last = executor.submit(calls.same, 1)
     executor.shutdown(wait=False)
     assert last.result() == 1
@@ -354,7 +374,7 @@ def test_tasks_fail_when_dask_refuses_the_plugin(monkeypatch: pytest.MonkeyPatch
     )
     client = DaskClient("there is no module gristmill")
     with (
-        Executor(nodes=DaskNodes(client, None, Door())) as executor,
+        Executor(nodes=DaskNodes(client, None, Network())) as executor,
         pytest.raises(StartError, match="there is no module gristmill"),
     ):
         executor.submit(calls.nothing).result()
@@ -363,5 +383,5 @@ def test_tasks_fail_when_dask_refuses_the_plugin(monkeypatch: pytest.MonkeyPatch
 def test_what_is_no_client_of_dask_is_refused() -> None:
     from gristmill import on
 
-    with pytest.raises(TypeError, match="no client of Dask's"):
+    with pytest.raises(TypeError, match="not a Dask client"):
         on.dask(object())

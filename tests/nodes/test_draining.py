@@ -1,4 +1,6 @@
-"""Nodes whose end is known beforehand: what has not started runs elsewhere, what runs may finish, and nothing is charged."""
+"""Nodes that will end at a known time: waiting tasks move to other nodes, running tasks may finish, and no task loses a
+retry.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gristmill import Executor, WorkerLost
+from gristmill import Executor, WorkerLostError
 from gristmill._nodes.local import LocalNodes
 
 import calls
@@ -52,7 +54,7 @@ def test_a_node_that_has_lost_its_leash_waits_for_nothing(
     assert agent.stdin is not None
     agent.stdin.close()
     assert agent.wait() == 0
-    with pytest.raises(WorkerLost):
+    with pytest.raises(WorkerLostError):
         held.result()
 
 
@@ -64,7 +66,7 @@ def test_what_runs_finishes_although_every_process_of_its_node_is_told_to_end(
     gate.wait_entered()
     gate.wait_entered()
     (agent,) = placement.agents
-    # As Slurm does for a job that is cancelled, or whose time is over.
+    # Slurm signals every process so when a job is cancelled or its time is over.
     for process in descent(agent.pid):
         os.kill(process, signal.SIGTERM)
     gate.open(2)
@@ -93,7 +95,7 @@ def end_of_fork() -> int:
 
 
 class ShortLived(LocalNodes):
-    """Agents whose nodes are over after three seconds."""
+    """Agents whose nodes end after three seconds."""
 
     options = ("--walltime", "3", "--drain", "1")
 
@@ -102,7 +104,7 @@ def test_no_task_is_sent_where_it_would_not_finish(make_nodes: MakeNodes) -> Non
     executor, _ = make_nodes(1, 1, kind=ShortLived)
     executor.submit(time.sleep, 0.8).result()
     started = [executor.submit(time.sleep, 0.8) for _ in range(5)]
-    while any(node["connected"] for node in executor._nodes()):
+    while any(node.connected for node in executor.nodes()):
         pass
     done = [future for future in started if future.done()]
     assert len(done) < 5
@@ -113,9 +115,9 @@ def test_no_task_is_sent_where_it_would_not_finish(make_nodes: MakeNodes) -> Non
 def test_use_is_counted(make_nodes: MakeNodes) -> None:
     executor, _ = make_nodes(1, 1)
     executor.submit(time.sleep, 0.2).result()
-    while (node := executor._nodes()[0])["busy_s"] < 0.2:
+    while (node := executor.nodes()[0]).busy_s < 0.2:
         executor.submit(calls.nothing).result()
-    assert node["workers"] == 1
-    assert node["up_s"] > 0.2
-    assert node["sent_bytes"] > 0
-    assert node["round_trip_s"] == pytest.approx(0, abs=1)
+    assert node.workers == 1
+    assert node.up_s > 0.2
+    assert node.sent_bytes > 0
+    assert node.round_trip_s == pytest.approx(0, abs=1)

@@ -1,4 +1,4 @@
-"""Files and environments of contexts, which nodes are brought and keep."""
+"""Files and environments of contexts, which nodes receive and keep."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from blobs import counts
 from stage import Gate
 
 StartNode = Callable[..., str]
-#: Enough that pieces of it come one after the other.
+#: Size of a file, bytes: enough for several pieces that arrive one after the other.
 SIZE = 1 << 20
 
 
 @pytest.fixture
 def weights(tmp_path: Path) -> Path:
-    """A file of bytes that compress badly."""
+    """Returns a file of bytes that compress badly."""
     path = tmp_path / "weights.bin"
     path.write_bytes(os.urandom(SIZE))
     return path
@@ -40,7 +40,7 @@ def weights(tmp_path: Path) -> Path:
 def start_own(
     keys: tuple[str, str], start_node: StartNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> StartNode:
-    """Starts a node with a disk of its own; this end has another one."""
+    """Starts a node with a disk of its own; the client uses another one."""
     (tmp_path / "here").mkdir()
     monkeypatch.setenv("GRISTMILL_LOCAL_DIR", str(tmp_path / "here"))
 
@@ -170,7 +170,7 @@ def test_nodes_are_brought_what_they_lack_of_the_callers_packages(
 
 
 def bare_interpreter(folder: Path) -> list[str]:
-    """One that has Gristmill, and what that needs, and nothing else."""
+    """Returns the command of an interpreter that has only Gristmill and its requirements."""
     venv.create(folder / "bare-env", symlinks=True, with_pip=False)
     (folder / "needed").mkdir()
     for package in (gristmill, cloudpickle, threadpoolctl, packaging):

@@ -1,4 +1,4 @@
-"""Failures of nodes that will not get better: tasks say so instead of waiting, and nodes are not asked again."""
+"""Permanent failures of nodes: tasks fail with the reason instead of waiting, and the nodes are not asked again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
 
 class UncountedNodes(LocalNodes):
-    """Nodes of which nobody knows how many there can be."""
+    """Nodes of an unknown maximum number."""
 
     def __init__(self, count: int, workers: int) -> None:
         super().__init__(count, workers)
@@ -38,19 +38,19 @@ def test_an_initializer_that_raises_on_all_nodes_fails_every_task(
     with pytest.raises(StartError, match="no module of that name"):
         executor.submit(calls.nothing)
     for agent in placement.agents:
-        agent.wait()  # they are not needed
+        agent.wait()  # the executor does not need them, so they end
 
 
 @pytest.mark.slow
 def test_an_initializer_that_ends_the_process_on_nodes(make_nodes: MakeNodes) -> None:
     executor, _ = make_nodes(1, 1, initializer=calls.exit_at_start)
-    with pytest.raises(StartError, match=r"exit code 7[\s\S]*giving up"):
+    with pytest.raises(StartError, match=r"code 7[\s\S]*giving up"):
         executor.submit(calls.nothing).result()
 
 
 def test_a_module_that_no_node_can_preload(make_nodes: MakeNodes) -> None:
-    executor, _ = make_nodes(2, 1, preload=["a_module_that_nobody_has"])
-    with pytest.raises(StartError, match="a_module_that_nobody_has"):
+    executor, _ = make_nodes(2, 1, preload=["a_module_that_no_package_has"])
+    with pytest.raises(StartError, match="a_module_that_no_package_has"):
         executor.submit(calls.nothing).result()
 
 
@@ -61,18 +61,18 @@ def test_one_node_that_fails_leaves_the_work_to_the_others(
     with caplog.at_level(logging.WARNING, "gristmill.nodes"):
         executor, placement = make_nodes(2, 1, initializer=calls.raise_once, initargs=(path,))
         assert list(executor.map(calls.same, range(100))) == list(range(100))
-        while not (ended := [text for _, text in placement.troubles() if text]):
+        while not (ended := [text for _, text in placement.failures() if text]):
             executor.submit(calls.nothing).result()
     assert len(ended) == 1
     assert ended[0].startswith("ended with exit status 77: gristmill node")
     (record,) = [one for one in caplog.records if one.name == "gristmill.nodes"]
-    assert "gets nothing from this program" in record.getMessage()
+    assert "gets no tasks from this program" in record.getMessage()
     assert "only the first one fails" in record.getMessage()
     assert executor.submit(calls.same, 1).result() == 1
 
 
 class ByHand(Placement):
-    """Says where agents may join."""
+    """A placement that accepts agents which the test starts."""
 
     listen = "127.0.0.1:0"
 
@@ -80,7 +80,7 @@ class ByHand(Placement):
         self.address = str(address)
 
     def end(self) -> None:
-        """Whoever has started agents ends them."""
+        """Does nothing: the test that started agents ends them."""
 
 
 @pytest.fixture

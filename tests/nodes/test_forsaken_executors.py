@@ -1,4 +1,4 @@
-"""Executors with nodes that nobody has any more, and that nobody has shut down: what they were given is run."""
+"""Executors with nodes that the program has dropped without a shutdown: submitted tasks still run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stage import Script
 
 
 def wait_for_end() -> None:
-    """Until those that nobody has are gone; the watchdog ends what never does."""
+    """Waits until all dropped executors are gone; the watchdog ends a wait that never succeeds."""
     while _executor._forsaken:
         pass
 

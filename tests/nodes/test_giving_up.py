@@ -1,4 +1,4 @@
-"""Placements whose agents find nobody: they are started again, given up in the end, and tasks say why."""
+"""Placements whose agents find no client: agents are started again, then abandoned, and the tasks' errors say why."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ from gristmill._nodes.placement import Placement
 import calls
 from stage import Gate, Script
 
-#: In the place of an interpreter: an agent that has looked for its client for two minutes.
-_LOST = "#!/bin/sh\necho gave up: nobody answers >&2\nexit 1\n"
-#: In the place of an interpreter: agents that were refused for good, the second because of its options. They note that
-#: they were started.
+#: A replacement for the interpreter: an agent that has searched for its client for two minutes.
+_LOST = "#!/bin/sh\necho gave up: no client answers >&2\nexit 1\n"
+#: Replacements for the interpreter: agents that were refused for good, the second because of its options. They note
+#: each start.
 _REFUSED = """#!/bin/sh
 echo started >>"$0.log"
-echo gave up: install the same gristmill on both >&2
+echo gave up: install the same version of gristmill on both >&2
 exit 77
 """
 _MISUSED = """#!/bin/sh
 echo started >>"$0.log"
 echo "usage: gristmill node [-h] [--join HOST:PORT]" >&2
-echo "gristmill node: error: there must be at least one worker" >&2
+echo "gristmill node: error: a node needs at least one worker" >&2
 exit 2
 """
-#: In the place of ``ssh`` and of ``mpiexec -n 1``: runs what comes behind the options here.
+#: Replacements for ``ssh`` and for ``mpiexec -n 1``: each runs the command behind the options on this machine.
 _SHELL = '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift 2\nexec sh -c "$*"\n'
 _LAUNCHER = '#!/bin/sh\n[ "$1" = --version ] && exit\nshift 2\nexec "$@"\n'
 
 
 @pytest.fixture(autouse=True)
 def _calm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long an agent lives, it has lived for long; pauses are short, and few."""
-    monkeypatch.setattr("gristmill._nodes.post.Pauses", lambda: Pauses(0.01, 0.01, 3, calm_s=0.0))
+    """Lets every lifetime of an agent count as long; makes pauses short and few."""
+    monkeypatch.setattr(
+        "gristmill._nodes.supervised_process.Pauses", lambda: Pauses(0.01, 0.01, 3, calm_s=0.0)
+    )
 
 
 @pytest.fixture
@@ -68,13 +70,15 @@ def mpi(folder: Path, lost: str) -> Placement:
 
 
 @pytest.mark.parametrize("make", [local, ssh, mpi])
-def test_tasks_fail_with_the_last_words_of_agents_that_find_nobody(
+def test_tasks_fail_with_the_last_words_of_agents_that_find_no_client(
     make: Callable[[Path, str], Placement], tmp_path: Path, lost: str
 ) -> None:
     executor = Executor(nodes=make(tmp_path, lost))
     futures = [executor.submit(calls.same, number) for number in range(3)]
     for future in futures:
-        with pytest.raises(StartError, match="ended with exit status 1: gave up: nobody answers"):
+        with pytest.raises(
+            StartError, match="ended with exit status 1: gave up: no client answers"
+        ):
             future.result()
     executor.shutdown()
 
@@ -83,8 +87,8 @@ def test_tasks_fail_with_the_last_words_of_agents_that_find_nobody(
 @pytest.mark.parametrize(
     ("agent", "words"),
     [
-        (_REFUSED, "exit status 77: gave up: install the same gristmill on both"),
-        (_MISUSED, "exit status 2: there must be at least one worker"),
+        (_REFUSED, "exit status 77: gave up: install the same version of gristmill on both"),
+        (_MISUSED, "exit status 2: a node needs at least one worker"),
     ],
 )
 def test_agents_that_are_refused_for_good_are_not_started_again(
@@ -105,11 +109,13 @@ def test_an_agent_whose_options_make_no_sense_on_its_node_says_so_in_one_sentenc
 ) -> None:
     with (
         Executor(nodes=on.local(1, cpu_affinity="list:9999")) as executor,
-        pytest.raises(StartError, match=r"exit status 2: there are no cores \[9999\] here"),
+        pytest.raises(StartError, match=r"exit status 2: this process may not use cores \[9999\]"),
     ):
         executor.submit(calls.nothing).result()
     said = [one.getMessage() for one in caplog.records if one.name == "gristmill.nodes"]
-    assert any("local0 is left alone, its command line was refused: ended" in one for one in said)
+    assert any(
+        "local0 is not started again, its command line was refused: ended" in one for one in said
+    )
 
 
 def test_an_agent_on_this_machine_that_is_killed_is_started_again(gate: Gate) -> None:
@@ -129,9 +135,9 @@ def test_a_program_that_waits_for_nothing_ends_when_its_placement_has_given_up(
     program = """
         import sys
         from gristmill import Executor, on
-        from gristmill._nodes import post
+        from gristmill._nodes import supervised_process
         from gristmill._nodes.pauses import Pauses
-        post.Pauses = lambda: Pauses(0.01, 0.01, 3, calm_s=0.0)
+        supervised_process.Pauses = lambda: Pauses(0.01, 0.01, 3, calm_s=0.0)
         placement = on.local(1)
         placement.python = sys.argv[1]
         executor = Executor(nodes=placement)

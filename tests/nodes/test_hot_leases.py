@@ -1,6 +1,6 @@
-"""How long the workers of a lease look for tasks before they sleep, here and on a node.
+"""The time for which workers of a lease poll for tasks before they sleep, on this machine and on a node.
 
-What a worker does meanwhile is seen from outside: one that looks uses its core, one that sleeps does not.
+The tests observe a worker from outside: a polling worker uses its core, a sleeping worker does not.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ PLACES = pytest.mark.parametrize("on_node", [False, True], ids=["here", "node"])
 
 @pytest.fixture
 def make_lease() -> Iterator[MakeLease]:
-    """Takes leases on one worker, which are released when the test ends."""
+    """Yields a function that takes leases on one worker, which are released when the test ends."""
     made: list[Lease] = []
 
     def make(on_node: bool, **options: Any) -> Lease:
         nodes = LocalNodes(1, 1) if on_node else None
-        made.append(Lease(nodes, workers=1, **options))
+        made.append(Lease(nodes, max_workers=1, **options))
         return made[-1]
 
     yield make
@@ -43,13 +43,13 @@ def make_lease() -> Iterator[MakeLease]:
 
 
 def state(process: int) -> tuple[str, int]:
-    """What the system says of a process: its state, and how long it has used a core, in its ticks."""
+    """Returns the kernel's state of a process, and the time that the process has used a core, in clock ticks."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return fields[0], int(fields[11]) + int(fields[12])
 
 
 def wait_used(process: int, ticks: int) -> None:
-    """Waits until a process has used a core for so much longer; the watchdog ends a wait for one that sleeps."""
+    """Waits until a process has used a core for this many more ticks; the watchdog ends the wait if it sleeps."""
     until = state(process)[1] + ticks
     while state(process)[1] < until:
         os.sched_yield()
@@ -60,28 +60,29 @@ def wait_asleep(process: int) -> None:
         os.sched_yield()
 
 
-def temperature(lease: Lease) -> str:
+def worker_state(lease: Lease) -> str:
     future = lease.submit(calls.nothing)
     future.result()
-    return str(future.tags()["temperature"])
+    return str(future.timings().worker_state)
 
 
 @PLACES
 def test_a_worker_stays_hot_for_as_long_as_it_is_told(make_lease: MakeLease, on_node: bool) -> None:
-    lease = make_lease(on_node, hot=1000)
+    lease = make_lease(on_node, spin_seconds=1000)
     worker = lease.submit(os.getpid).result()
-    for _ in range(3):
-        wait_used(worker, ticks=5)  # ten times as long as any worker learns to look
-        assert temperature(lease) == "hot"
+    # These times are longer than any poll that a worker learns, and longer than its sleep between full checks.
+    for ticks in (5, 60):
+        wait_used(worker, ticks)
+        assert worker_state(lease) == "hot"
 
 
 @PLACES
 def test_a_worker_that_is_never_to_be_hot_sleeps(make_lease: MakeLease, on_node: bool) -> None:
-    lease = make_lease(on_node, hot=0)
+    lease = make_lease(on_node, spin_seconds=0)
     worker = lease.submit(os.getpid).result()
     for _ in range(3):
         wait_asleep(worker)
-        assert temperature(lease) == "warm"
+        assert worker_state(lease) == "warm"
 
 
 @PLACES
@@ -89,13 +90,13 @@ def test_workers_learn_from_the_gaps_between_tasks(make_lease: MakeLease, on_nod
     lease = make_lease(on_node)
     worker = lease.submit(os.getpid).result()
     row = 0
-    while row < 5:  # a gap that is far longer than what a worker begins with
+    while row < 5:  # a gap that is far longer than a worker's first polls
         began = time.monotonic()
         while time.monotonic() < began + 0.001:
             pass
-        row = row + 1 if temperature(lease) == "hot" else 0
+        row = row + 1 if worker_state(lease) == "hot" else 0
     wait_asleep(worker)
-    assert temperature(lease) == "warm", "not for ever"
+    assert worker_state(lease) == "warm", "not for ever"
 
 
 @PLACES

@@ -1,14 +1,14 @@
-"""Large results on nodes: they come home in pieces, and tasks elsewhere get them from the node where they were made."""
+"""Large results on nodes: they come home in pieces, and tasks on other nodes fetch them from their origin."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
 import pytest
 
-from gristmill import Executor, WorkerLost, on
+from gristmill import Executor, WorkerLostError, on
 from gristmill._nodes.local import LocalNodes
 
 import calls
@@ -22,12 +22,12 @@ numpy = pytest.importorskip("numpy")
 
 MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
-#: Bytes of a result.
+#: Size of a result, bytes.
 SIZE = 16 << 20
 
 
 def count_up(size: int, first: int = 0) -> numpy.ndarray:
-    """Bytes that are others for each first one."""
+    """Returns bytes that differ for each ``first``."""
     made: numpy.ndarray = numpy.arange(first, first + size, dtype=numpy.uint64).astype(numpy.uint8)
     return made
 
@@ -103,7 +103,7 @@ def test_a_node_that_has_no_room_for_its_results_gets_them_again(make_nodes: Mak
     executor, _ = make_nodes(1, 1, blobs=on.Blobs(memory=0, disk=0))
     made = executor.submit(count_up, SIZE)
     given = 0
-    # What no task uses goes within a second.
+    # A blob that no task uses is dropped within a second.
     while given == 0:
         assert executor.submit(numpy.sum, made).result() == count_up(SIZE).sum()
         given = counts(executor)["given"]
@@ -112,12 +112,12 @@ def test_a_node_that_has_no_room_for_its_results_gets_them_again(make_nodes: Mak
 def submit_and_hold(
     executor: Executor, placement: LocalNodes, **options: int
 ) -> Future[numpy.ndarray]:
-    """A task that has returned, and of whose result a part is here."""
+    """Submits a task; returns its future once the task has returned and a part of its result has arrived here."""
     assert isinstance(placement, RelayedNodes)
     wait_for_nodes(executor, placement.count)
     placement.relay.hold_after(SIZE // 4)
     future = executor.options(**options).submit(count_up, SIZE)  # type: ignore[arg-type]
-    while f" of {SIZE} bytes have come from there" not in executor.explain(future):
+    while f" of {SIZE} result bytes have come" not in executor.explain(future):
         pass
     return future
 
@@ -155,7 +155,7 @@ def test_a_result_whose_node_dies_on_the_way_is_lost_or_made_again(
     if loss_retries:
         assert numpy.array_equal(future.result(), count_up(SIZE))
     else:
-        with pytest.raises(WorkerLost, match=f"node {name} was lost while it had the task"):
+        with pytest.raises(WorkerLostError, match=f"node {name} was lost while it had the task"):
             future.result()
 
 
@@ -165,3 +165,40 @@ def test_a_node_that_is_stopped_sends_its_results_first(make_nodes: MakeNodes) -
     placement.agents[0].terminate()
     placement.relay.go_on()
     assert numpy.array_equal(future.result(), count_up(SIZE))
+
+
+def test_a_map_on_nodes_reads_a_bounded_number_of_bytes_ahead(make_nodes: MakeNodes) -> None:
+    executor, _ = make_nodes(1, 2)
+    wait_for_nodes(executor, 1)
+    size = 4 << 20
+    read = 0
+
+    def items() -> Iterator[numpy.ndarray]:
+        nonlocal read
+        for number in range(200):
+            read += 1
+            yield numpy.full(size, number, numpy.uint8)
+
+    results = executor.map(numpy.max, items())
+    assert next(results) == 0
+    assert (read - 1) * size <= (256 << 20) + size
+    assert list(results) == list(range(1, 200))
+    assert read == 200
+
+
+def test_a_map_on_nodes_with_large_results_does_not_run_far_ahead(make_nodes: MakeNodes) -> None:
+    executor, _ = make_nodes(1, 2)
+    wait_for_nodes(executor, 1)
+    read = 0
+
+    def sizes() -> Iterator[int]:
+        nonlocal read
+        for _ in range(1400):
+            read += 1
+            yield 1 << 20
+
+    results = executor.map(count_up, sizes())
+    for _ in range(1000):  # most of the items that are read before the first result arrives
+        assert next(results).size == 1 << 20
+    assert read - 1000 <= 256 + 64, "items are read by the batch"
+    results.close()  # type: ignore[attr-defined]

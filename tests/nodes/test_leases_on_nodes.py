@@ -1,4 +1,4 @@
-"""Leases on nodes: their time, and what they were used for."""
+"""Leases on nodes: their time and their recorded use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gristmill import Lease, LeaseExpired, WorkerLost
+from gristmill import Lease, LeaseExpiredError, WorkerLostError
 from gristmill._nodes.local import LocalNodes
 from gristmill._nodes.pauses import Pauses
 
@@ -21,7 +21,7 @@ MakeLease = Callable[..., tuple[Lease, LocalNodes]]
 
 @pytest.fixture
 def make_lease() -> Iterator[MakeLease]:
-    """Takes leases on agents of this machine, which are released when the test ends."""
+    """Yields a function that takes leases on agents of this machine, which are released when the test ends."""
     made: list[Lease] = []
 
     def make(nodes: LocalNodes, **options: Any) -> tuple[Lease, LocalNodes]:
@@ -40,16 +40,16 @@ class HourNodes(LocalNodes):
 
 
 def test_a_lease_has_what_it_asks_for(make_lease: MakeLease) -> None:
-    lease, _ = make_lease(LocalNodes(2, 2), workers=1, memory="1GB", seconds=1000)
+    lease, _ = make_lease(LocalNodes(2, 2), max_workers=1, memory="1GB", seconds=1000)
     lease.wait()
-    while len(nodes := [node for node in lease._nodes() if node["ends_in_s"] is not None]) < 2:
+    while len(nodes := [node for node in lease.nodes() if node.ends_in_s is not None]) < 2:
         lease.submit(calls.nothing).result()
-    assert [(node["granted_workers"], node["memory"]) for node in nodes] == [(1, 10**9)] * 2
-    assert all(node["ends_in_s"] == pytest.approx(1000, abs=200) for node in nodes)
+    assert [(node.granted_workers, node.memory) for node in nodes] == [(1, 10**9)] * 2
+    assert all(node.ends_in_s == pytest.approx(1000, abs=200) for node in nodes)
 
 
 class LateNodes(LocalNodes):
-    """Nodes that a batch system gives when the test says so."""
+    """Nodes that a batch system starts when the test says so."""
 
     def start(self, address: str | None, key: str) -> None:
         self.let_come = lambda: super(LateNodes, self).start(address, key)
@@ -66,11 +66,11 @@ def test_the_time_of_a_lease_begins_when_it_is_granted(make_lease: MakeLease) ->
     nodes.let_come()
     assert waiting.result() != os.getpid()
     while lease._timer is None:
-        pass  # whoever waits for the grant sees it without being asked
+        pass  # the thread that waits for the grant sees it by itself
     ends_in = lease.ends_in
     assert ends_in is not None
     assert 0 < ends_in < 1500
-    while (ends_at_node := lease._nodes()[0]["ends_in_s"]) is None:
+    while (ends_at_node := lease.nodes()[0].ends_in_s) is None:
         lease.submit(calls.nothing).result()
     assert ends_at_node == pytest.approx(1500, abs=200)
 
@@ -87,7 +87,7 @@ def test_extending_reaches_the_nodes(make_lease: MakeLease) -> None:
     lease, _ = make_lease(LocalNodes(1, 1), seconds=1000)
     lease.wait()
     lease.extend(1000)
-    while lease._nodes()[0]["ends_in_s"] != pytest.approx(2000, abs=200):
+    while lease.nodes()[0].ends_in_s != pytest.approx(2000, abs=200):
         lease.submit(calls.nothing).result()
 
 
@@ -95,17 +95,17 @@ def test_a_node_does_not_last_longer_than_its_own_time(make_lease: MakeLease) ->
     lease, _ = make_lease(HourNodes(1, 1), seconds=1000)
     lease.wait()
     lease.extend(5000)
-    while (ends_in := lease._nodes()[0]["ends_in_s"]) < 1500:
+    while (ends_in := lease.nodes()[0].ends_in_s) < 1500:
         lease.submit(calls.nothing).result()
     assert ends_in == pytest.approx(3600, abs=200)
 
 
 def drain_and_extend(lease: Lease, gate: Gate, seconds: float) -> bool:
-    """Lets a lease on one worker last for so long there, and extends it while it drains.
+    """Limits a lease on one worker to ``seconds`` there, and extends it while it drains.
 
-    False: this program was too slow, and the lease was over first.
+    Returns false if this program was too slow and the lease ended first.
     """
-    while not any(node["connected"] and (node["ends_in_s"] or 0) > 100 for node in lease._nodes()):
+    while not any(node.connected and (node.ends_in_s or 0) > 100 for node in lease.nodes()):
         pass
     running = lease.submit(calls.enter, gate.path)
     worker = gate.wait_entered()
@@ -139,7 +139,7 @@ def test_the_end_of_a_lease_frees_the_node(make_lease: MakeLease, gate: Gate) ->
     assert lease.ends_in, "its time has begun"
     lease._ends_at = time.monotonic()
     lease._set_timer()
-    with pytest.raises(LeaseExpired, match="the lease is over, which was for 1000 s"):
+    with pytest.raises(LeaseExpiredError, match="the lease of 1000 s"):
         future.result()
     while lives(worker):
         pass
@@ -148,17 +148,19 @@ def test_the_end_of_a_lease_frees_the_node(make_lease: MakeLease, gate: Gate) ->
 def test_what_was_held_is_counted_also_of_nodes_that_are_gone(
     make_lease: MakeLease, monkeypatch: pytest.MonkeyPatch, gate: Gate
 ) -> None:
-    # Its agent stays away.
-    monkeypatch.setattr("gristmill._nodes.post.Pauses", lambda: Pauses(1000.0, 1000.0))
+    # The lost agent does not return.
+    monkeypatch.setattr(
+        "gristmill._nodes.supervised_process.Pauses", lambda: Pauses(1000.0, 1000.0)
+    )
     lease, placement = make_lease(LocalNodes(1, 2), memory="2GB")
     lease.wait()
     held = lease.submit(calls.enter, gate.path)
     gate.wait_entered()
     first = lease.use()
     placement.agents[0].kill()
-    with pytest.raises(WorkerLost):
+    with pytest.raises(WorkerLostError):
         held.result()
-    assert not lease._nodes()
+    assert not lease.nodes()
     use = lease.use()
     assert use.workers_s > first.workers_s
     assert use.allocation_gb_s == pytest.approx(use.workers_s)

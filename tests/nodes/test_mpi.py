@@ -16,7 +16,7 @@ from gristmill._nodes.pauses import Pauses
 import calls
 from stage import Gate, descent, lives
 
-#: Called as ``mpiexec -n COUNT COMMAND...`` is.
+#: A program that is called as ``mpiexec -n COUNT COMMAND...`` is.
 _LAUNCHER = """#!/bin/sh
 [ "$1" = --version ] && exec echo "{version}"
 count=$2
@@ -30,7 +30,7 @@ wait
 
 @pytest.fixture
 def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A launcher on the path, and no allocation of Slurm around the tests."""
+    """Puts a launcher on the path; removes the variables of a Slurm allocation around the tests."""
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     path = tmp_path / "mpiexec"
@@ -44,14 +44,14 @@ def test_ranks_become_nodes(launcher: Path, gate: Gate) -> None:
         held = [executor.submit(calls.enter, gate.path) for _ in range(2)]
         gate.wait_entered()
         gate.wait_entered()
-        names = sorted(node["name"].partition(".rank-")[2] for node in executor._nodes())
+        names = sorted(node.name.partition(".rank-")[2] for node in executor.nodes())
         assert names == ["0", "1"]
         gate.open(2)
         assert [future.result() for future in held] == [None, None]
         placement = executor._placement
         assert isinstance(placement, mpi.RankNodes)
-        assert placement.tender is not None
-        below = descent(placement.tender.processes()["mpiexec"])
+        assert placement.supervisor is not None
+        below = descent(placement.supervisor.processes()["mpiexec"])
     assert not [process for process in below if lives(process)]
 
 
@@ -64,8 +64,8 @@ def test_a_launcher_that_ends_is_started_again(launcher: Path, gate: Gate) -> No
         held = [submit(calls.enter, gate.path) for _ in range(2)]
         gate.wait_entered()
         gate.wait_entered()
-        assert placement.tender is not None
-        os.killpg(placement.tender.processes()["mpiexec"], signal.SIGKILL)
+        assert placement.supervisor is not None
+        os.killpg(placement.supervisor.processes()["mpiexec"], signal.SIGKILL)
         gate.wait_entered()
         gate.wait_entered()
         gate.open(4)
@@ -76,7 +76,9 @@ def test_tasks_fail_with_what_the_launcher_says(
     launcher: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launcher.write_text("#!/bin/sh\necho there are not enough slots >&2\nexit 1\n")
-    monkeypatch.setattr("gristmill._nodes.post.Pauses", lambda: Pauses(failures_max=1))
+    monkeypatch.setattr(
+        "gristmill._nodes.supervised_process.Pauses", lambda: Pauses(failures_max=1)
+    )
     with (
         Executor(nodes=on.mpi(4)) as executor,
         pytest.raises(StartError, match="there are not enough slots"),
@@ -92,7 +94,7 @@ def test_open_mpi_is_told_to_hand_the_key_over(launcher: Path) -> None:
     assert mpi.handing_over(["jsrun", "-n", "2"]) == ["jsrun", "-n", "2"]
 
 
-#: Refuses, as Open MPI's does, to start where another launcher has told of a rank.
+#: A launcher that refuses to start where another launcher has set its variables for a rank, as Open MPI's does.
 _JEALOUS = """#!/bin/sh
 [ "$1" = --version ] && exec echo "mpiexec (OpenRTE) 4.1.4"
 [ -n "$OMPI_UNIVERSE_SIZE$OMPI_MCA_ess_base_jobid$PMIX_RANK" ] && echo no recursive calls >&2 && exit 1
@@ -106,7 +108,9 @@ def test_a_program_that_is_a_rank_itself_starts_ranks_of_its_own(
     launcher: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launcher.write_text(_JEALOUS)
-    monkeypatch.setattr("gristmill._nodes.post.Pauses", lambda: Pauses(failures_max=1))
+    monkeypatch.setattr(
+        "gristmill._nodes.supervised_process.Pauses", lambda: Pauses(failures_max=1)
+    )
     told = {"OMPI_UNIVERSE_SIZE": "4", "OMPI_MCA_ess_base_jobid": "7", "PMIX_RANK": "3"}
     of_rank = {"OMPI_COMM_WORLD_LOCAL_RANK": "3", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}
     for name, text in {**told, **of_rank, "OMPI_COMM_WORLD_RANK": "3"}.items():
@@ -114,7 +118,7 @@ def test_a_program_that_is_a_rank_itself_starts_ranks_of_its_own(
     monkeypatch.setenv("OMPI_MCA_btl", "self")
     with Executor(nodes=on.mpi(1, workers=1)) as executor:
         assert executor.submit(calls.add, 1, 2).result() == 3
-        (name,) = [node["name"] for node in executor._nodes()]
+        (name,) = [node.name for node in executor.nodes()]
         assert name.endswith(".rank-0"), "the outer rank is not its own"
 
 
@@ -143,10 +147,10 @@ def test_an_allocation_of_slurm_has_a_rank_on_each_node(
     assert mpi.choose_launcher(2)[:3] == ["srun", "--nodes=2", "--ntasks=2"]
 
 
-def test_a_launcher_that_nobody_can_guess_is_asked_for(
+def test_the_user_must_name_an_unknown_launcher(
     launcher: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ValueError, match="say how many ranks"):
+    with pytest.raises(ValueError, match="give the number of ranks"):
         on.mpi()
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(ValueError, match="name a launcher"):

@@ -1,4 +1,6 @@
-"""Which cores workers and wide tasks are bound to, on machines with several memories and nodes with several clients."""
+"""The cores that workers and tasks of several cores are bound to, on machines with several NUMA nodes and nodes with
+several clients.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,19 @@ import pytest
 from gristmill import Executor, on
 from gristmill._nodes import affinity
 from gristmill._nodes.local import LocalNodes
-from gristmill.parsl.executors import GristmillExecutor
+from gristmill.parsl import GristmillExecutor
 
 import calls
 from stage import Gate
 
 CORES = sorted(os.sched_getaffinity(0))
 HALF = len(CORES) // 2
-#: The cores of this machine as if each half of them had a memory of its own.
+#: The cores of this machine, as if each half were a NUMA node.
 LEFT, RIGHT = set(CORES[:HALF]), set(CORES[HALF:])
 
 two_cores = pytest.mark.skipif(len(CORES) < 2, reason="two cores are needed")
 
-#: In the place of an interpreter: it finds the memories of a machine in another folder.
+#: A replacement for the interpreter that reads the machine's NUMA nodes from another folder.
 _INTERPRETER = """#!/bin/sh
 shift 2
 exec {python} -c '
@@ -38,7 +40,7 @@ sys.exit(_cli.main(sys.argv[1:]))
 
 
 def describe(folder: Path, *lists: str) -> str:
-    """Makes a folder in which a machine is said to have these cores near to each of its memories."""
+    """Makes a folder that describes a machine with these cores in its NUMA nodes; returns it."""
     for number, cores in enumerate(lists):
         (folder / f"node{number}").mkdir()
         (folder / f"node{number}" / "cpulist").write_text(f"{cores}\n")
@@ -47,7 +49,7 @@ def describe(folder: Path, *lists: str) -> str:
 
 @pytest.fixture
 def halves(tmp_path: Path) -> str:
-    """The folder of a machine whose halves have memories of their own."""
+    """Returns the folder of a machine whose halves are NUMA nodes."""
     folder = tmp_path / "memories"
     folder.mkdir()
     return describe(folder, *(",".join(map(str, sorted(half))) for half in (LEFT, RIGHT)))
@@ -89,7 +91,7 @@ def test_memories_are_counted_as_the_machine_does(
 ) -> None:
     monkeypatch.setattr(affinity, "FOLDER", describe(tmp_path, *map(str, range(12))))
     assert affinity.numa_parts(range(12)) == [[core] for core in range(12)]
-    assert affinity.domains([[0], [2, 3], [11]], 4) == [1, 0b110, 0b1000, 1]
+    assert affinity.numa_nodes([[0], [2, 3], [11]], 4) == [1, 0b110, 0b1000, 1]
 
 
 @two_cores
@@ -157,7 +159,7 @@ def test_a_wide_task_has_the_cores_of_its_places_and_no_others(gate: Gate) -> No
         found = [future.result() for future in held]
         assert max(map(len, found)) <= 2
         assert set().union(*found) == set(CORES)
-        # What does not fit into a record is in the arena: the places are not.
+        # Payloads that do not fit into a record are in the arena; the CPU slots stay in the record.
         many = [executor.submit(calls.same, bytes(60_000)) for _ in range(4)]
         assert len(submit(calls.seen_cores, *many).result()) <= 2
 

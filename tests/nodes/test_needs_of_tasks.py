@@ -1,4 +1,4 @@
-"""Tasks that need something besides a worker, on nodes that have it."""
+"""Tasks that need more than a worker, on nodes that have it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
 
 class GpuNodes(LocalNodes):
-    """Nodes with a GPU each, as far as anybody asks."""
+    """Nodes that claim to have a GPU each."""
 
     options = ("--gpus", "1", "--memory", "8")
 
@@ -39,7 +39,7 @@ def test_a_task_waits_for_a_node_that_has_what_it_needs(make_nodes: MakeNodes) -
     executor.submit(calls.nothing).result()
     for needs in ({"gpus": 2}, {"cores": 3}, {"memory": "9GB"}):
         future = executor.options(**needs).submit(calls.nothing)
-        assert "No node that is there has so much" in executor.explain(future)
+        assert "No connected node has so much" in executor.explain(future)
         assert future.cancel()
     needs = {"gpus": 1, "cores": 2, "memory": "8GB"}
     assert executor.options(**needs).submit(calls.seen_gpus).result() == "0"

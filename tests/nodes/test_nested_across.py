@@ -1,4 +1,4 @@
-"""Tasks that tasks submit: where workers of other nodes have nothing to do, they run there."""
+"""Tasks that tasks submit: they run on other nodes where workers are idle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
 
 def spread(path: str, count: int) -> list[int]:
-    """Submits tasks that wait at a gate; gives the processes that ran them."""
+    """Submits tasks that wait at a gate; returns the processes that ran them."""
     executor = current_executor()
     children = [executor.submit(calls.enter, path, number) for number in range(count)]
     return [child.result() for child in children]
@@ -33,7 +33,7 @@ def test_children_of_one_task_run_on_several_nodes(make_nodes: MakeNodes, gate: 
     wait_for_nodes(executor, 3)
     parent = executor.submit(spread, gate.path, 6)
     inside: set[int] = set()
-    # Up to two of them run at the parent's own node: in the worker that waits, and in the spare that has its place.
+    # Up to two of them run at the parent's own node: in the waiting worker, and in the spare that has its CPU slot.
     while not all(inside.intersection(descent(agent.pid)) for agent in placement.agents):
         inside.add(gate.wait_entered())
     gate.open(6)

@@ -1,4 +1,4 @@
-"""What happens when nodes, or the way to them, are lost: nothing that had not been sent is lost with them."""
+"""Losses of nodes and of the network to them: tasks that had not been sent are never lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill import Executor, WorkerLost, on
+from gristmill import Executor, WorkerLostError, on
 from gristmill._nodes.local import LocalNodes
 
 import calls
@@ -24,7 +24,7 @@ MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
 def test_a_dead_worker_on_a_node_fails_what_it_had_started(make_nodes: MakeNodes) -> None:
     executor, _ = make_nodes(1, 1)
-    with pytest.raises(WorkerLost) as caught:
+    with pytest.raises(WorkerLostError) as caught:
         executor.submit(calls.die, 9).result()
     text = str(caught.value)
     for part in ("signal 9 (SIGKILL)", "on local0", "last words", "die"):
@@ -43,7 +43,7 @@ def test_a_lost_node_fails_what_it_had_and_nothing_else(make_nodes: MakeNodes, g
     errors = [future.exception() for future in held]
     failed = [error for error in errors if error is not None]
     assert len(failed) == 1
-    assert isinstance(failed[0], WorkerLost)
+    assert isinstance(failed[0], WorkerLostError)
     assert "was lost while it had the task" in str(failed[0])
     assert [executor.submit(calls.same, n).result() for n in range(100)] == list(range(100))
 
@@ -59,11 +59,11 @@ def test_a_node_whose_giver_dies_gets_the_rest_of_an_argument_elsewhere(
     futures = [submit(len, argument) for _ in range(2)]
     given: dict[str, int] = {"": 0}
     while max(given.values()) < size // 4:
-        given = {node["name"]: node["blob_bytes"]["given"] for node in executor._nodes()}
+        given = {node.name: node.blob_bytes_given for node in executor.nodes()}
     victim = max(given, key=given.__getitem__)
     os.kill(placement.agents[int(victim.removeprefix("local"))].pid, signal.SIGKILL)
     assert [future.result() for future in futures] == [size, size]
-    assert executor.stats()["blob_bytes_given"] <= 2 * size, "what had come is not given again"
+    assert executor.stats().blob_bytes_given <= 2 * size, "what had come is not given again"
 
 
 def test_with_a_budget_every_task_of_a_lost_node_runs_elsewhere(make_nodes: MakeNodes) -> None:
@@ -92,15 +92,15 @@ def test_a_frozen_node_is_given_up_and_what_it_had_runs_elsewhere(
         assert held.result() is None
     finally:
         for process in frozen:
-            # One may have been on its way out when it was frozen.
+            # A process may have been exiting when it was frozen.
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGCONT)
     while lives(first):
-        pass  # an agent that comes back finds its lease over, and ends what it runs
+        pass  # an agent that comes back finds that its lease has expired, and ends its processes
 
 
 def switches(process: int) -> int:
-    """How often a process has gone to sleep."""
+    """Returns how often a process has gone to sleep."""
     with open(f"/proc/{process}/status") as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
 
@@ -113,16 +113,16 @@ def test_a_worker_begins_nothing_that_its_client_has_given_up(
     futures = [executor.submit(calls.enter, gate.path)]
     worker = gate.wait_entered()
     futures += [executor.submit(calls.append, str(tmp_path / "ran"), "late")]
-    while executor._nodes()[0]["running"] != 2:
+    while executor.nodes()[0].running != 2:
         pass  # until its worker has both
     agent = placement.agents[0].pid
     os.kill(agent, signal.SIGSTOP)
     try:
-        assert all(isinstance(future.exception(), WorkerLost) for future in futures)
+        assert all(isinstance(future.exception(), WorkerLostError) for future in futures)
         before = switches(worker)
         gate.open()
         while switches(worker) == before:
-            pass  # until it has nothing more to do
+            pass  # until it has no more work
         assert not (tmp_path / "ran").exists()
     finally:
         os.kill(agent, signal.SIGCONT)
@@ -155,8 +155,8 @@ def test_a_node_that_was_cut_off_for_too_long_comes_back(make_nodes: MakeNodes) 
     (agent,) = placement.agents
     placement.relay.cut(for_good=True)
     later = executor.submit(calls.same, 7)
-    while executor._nodes():
-        pass  # it is given up when it was not heard for a while
+    while executor.nodes():
+        pass  # the client ends its lease after a time of silence
     placement.relay.mend()
     assert later.result() == 7
     assert placement.agents == [agent], "it is the same agent, with another lease"
@@ -167,14 +167,14 @@ def test_a_node_whose_workers_keep_dying_gets_nothing_for_a_while(make_nodes: Ma
     wait_for_nodes(executor, 2)
     bad = descent(placement.agents[0].pid)
     submit = executor.options(loss_retries=2).submit
-    while not any(node["distrusted"] for node in executor._nodes()):
+    while not any(node.distrusted for node in executor.nodes()):
         for future in [submit(die_below, bad) for _ in range(4)]:
             future.exception()
     assert [submit(die_below, bad).result() for _ in range(50)] == [None] * 50
 
 
 def die_below(keepers: list[int]) -> None:
-    """Dies in a worker that one of these processes has started."""
+    """Kills its worker if one of these processes has started it."""
     if os.getppid() in keepers:
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -195,4 +195,22 @@ def test_a_client_that_dies_takes_its_tasks_on_nodes_with_it(script: Script, gat
     client.kill()
     client.communicate()
     while lives(worker):
-        pass  # its lease ends when its client was not heard for a while
+        pass  # its lease ends after its client was silent for a while
+
+
+def test_shutdown_does_not_wait_for_nodes_that_are_frozen(
+    make_nodes: MakeNodes, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time that processes have to leave is longer than the watchdog of the tests."""
+    executor, placement = make_nodes(2, 1)
+    held = [executor.submit(calls.enter, gate.path) for _ in range(2)]
+    gate.wait_entered()
+    gate.wait_entered()
+    assert placement.supervisor is not None
+    leave_s = 100_000.0
+    monkeypatch.setattr(placement, "end", lambda: placement.supervisor.end(leave_s))
+    for agent in placement.agents:
+        agent.send_signal(signal.SIGSTOP)
+    executor.shutdown(cancel_futures=True)
+    assert [type(future.exception()) for future in held] == [WorkerLostError] * 2
+    assert not placement.agents

@@ -1,14 +1,16 @@
-"""What a program gets from workers on other nodes: the same as from workers here."""
+"""Workers on other nodes: a program gets the same behaviour as from local workers."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import operator
+import os
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 
 import pytest
 
-from gristmill import Executor, TaskTimeout, on
+from gristmill import Executor, TaskTimeoutError, on
 from gristmill._nodes.local import LocalNodes
 
 import calls
@@ -94,13 +96,13 @@ def test_a_running_task_is_stopped_on_request(make_nodes: MakeNodes, gate: Gate)
 
 def test_time_limits_hold_on_nodes(make_nodes: MakeNodes, gate: Gate) -> None:
     executor, _ = make_nodes(1, 1)
-    with pytest.raises(TaskTimeout, match="longer than its timeout"):
+    with pytest.raises(TaskTimeoutError, match="longer than its timeout"):
         executor.options(timeout=0.05).submit(calls.enter, gate.path).result()
     gate.wait_entered()
     held = executor.submit(calls.enter, gate.path)
     gate.wait_entered()
-    late = executor.options(deadline=0.01).submit(calls.nothing)
-    with pytest.raises(TaskTimeout, match="deadline"):
+    late = executor.options(start_within=0.01).submit(calls.nothing)
+    with pytest.raises(TaskTimeoutError, match="start_within"):
         late.result()
     gate.open()
     held.result()
@@ -123,6 +125,23 @@ def test_shutdown_cancels_what_has_not_started(make_nodes: MakeNodes, gate: Gate
     assert running.result() is None
 
 
+def test_shutdown_cancels_what_waits_on_a_node_for_a_task_that_runs_there(
+    make_nodes: MakeNodes, gate: Gate
+) -> None:
+    executor, _ = make_nodes(1, 1)
+    running = executor.submit(calls.enter, gate.path)
+    gate.wait_entered()
+    others = [executor.submit(calls.both, running, number) for number in range(50)]
+    last = executor.submit(calls.same, others)
+    while executor.stats().in_flight < 2:  # until some have been sent ahead
+        os.sched_yield()
+    executor.shutdown(wait=False, cancel_futures=True)
+    assert concurrent.futures.wait([*others, last]).not_done == set()
+    assert all(future.cancelled() for future in [*others, last])
+    gate.open()
+    assert running.result() is None
+
+
 def test_no_process_is_left_after_shutdown(make_nodes: MakeNodes) -> None:
     executor, placement = make_nodes(2, 1)
     executor.submit(calls.pid).result()
@@ -134,5 +153,5 @@ def test_no_process_is_left_after_shutdown(make_nodes: MakeNodes) -> None:
 
 
 def test_a_placement_says_what_is_wrong_with_it() -> None:
-    with pytest.raises(ValueError, match="at least one node"):
+    with pytest.raises(ValueError, match="must be between 1 and"):
         on.local(0)

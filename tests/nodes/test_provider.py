@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,17 +15,18 @@ from gristmill._nodes.block_status import BlockStatus
 from gristmill._nodes.pauses import Pauses
 
 import calls
+import forks
 from processes import Processes
 from stage import Gate, lives
 
-#: What the text of every node key begins with.
+#: The first words of every node key.
 KEY = "gristmill-node-1:"
 MakeBlocks = Callable[..., tuple[Executor, Processes]]
 
 
 @pytest.fixture
 def make_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeBlocks]:
-    """Makes executors with blocks; they are shut down when the test ends."""
+    """Yields a function that makes executors with blocks; they are shut down when the test ends."""
     made: list[tuple[Executor, Processes]] = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("gristmill._nodes.scaler._POLL_S", 0.01)
@@ -108,7 +110,7 @@ def test_tasks_fail_with_what_failing_jobs_left_behind(make_blocks: MakeBlocks) 
         with pytest.raises(StartError, match=r"exit status 3\n.*\n?the module is missing"):
             future.result()
     assert len(provider.jobs) == 2
-    assert dict(executor._node_troubles())["block 0"].startswith("its job ended before")
+    assert dict(executor._node_failures())["block 0"].startswith("its job ended before")
 
 
 def test_a_handler_of_the_users_own_decides_when_to_give_up(make_blocks: MakeBlocks) -> None:
@@ -128,14 +130,43 @@ def test_a_handler_of_the_users_own_decides_when_to_give_up(make_blocks: MakeBlo
     assert seen
 
 
-def test_blocks_are_tried_for_ever_if_that_is_wanted(make_blocks: MakeBlocks) -> None:
+def test_children_of_a_handler_and_of_a_provider_end_there(make_blocks: MakeBlocks) -> None:
+    codes: list[int] = []
+
+    class Forking(Processes):
+        def submit(self, *arguments: Any) -> Any:
+            child = os.fork()
+            if not child:
+                raise SystemExit(6)
+            codes.append(forks.end_of(child))
+            return super().submit(*arguments)
+
+    def handle(blocks: Any, _: object) -> None:
+        child = os.fork()
+        if child:
+            codes.append(forks.end_of(child))
+            blocks.set_bad_state_and_fail_all(RuntimeError("one is enough"))
+
+    executor, _ = make_blocks(Forking(1, 1, "exit 1\n"), block_error_handler=handle)
+    with pytest.raises(StartError, match="one is enough"):
+        executor.submit(calls.nothing).result()
+    assert codes[0] == 6
+    assert 0 in codes
+
+
+def test_blocks_are_tried_for_ever_if_that_is_wanted(
+    make_blocks: MakeBlocks, tmp_path: Path
+) -> None:
+    mended = tmp_path / "mended"
     executor, provider = make_blocks(
-        Processes(1, 1, "exit 1\n"), block_error_handler=False, strategy_period=0.05
+        Processes(1, 1, f"[ -e {mended} ] || exit 1\n"),
+        block_error_handler=False,
+        strategy_period=0.05,
     )
     future = executor.submit(calls.same, 1)
     while len(provider.jobs) < 4:
         pass
-    provider.prefix = ""
+    mended.touch()
     assert future.result() == 1
 
 
@@ -183,7 +214,7 @@ def test_workers_are_bound_to_cores_of_their_own(make_blocks: MakeBlocks, gate: 
 def test_what_cannot_be_started_fails_this_task_and_those_after_it(
     make_blocks: MakeBlocks, tmp_path: Path
 ) -> None:
-    (tmp_path / "runinfo").write_text("a file where a folder is to be")
+    (tmp_path / "runinfo").write_text("a file where a folder must be")
     executor, _ = make_blocks(Processes())
     with pytest.raises(FileExistsError):
         executor.submit(calls.nothing)
@@ -192,5 +223,37 @@ def test_what_cannot_be_started_fails_this_task_and_those_after_it(
 
 
 def test_what_is_no_provider_is_refused() -> None:
-    with pytest.raises(TypeError, match="no provider of Parsl's: it has no submit"):
+    with pytest.raises(TypeError, match="not a provider of Parsl: it has no submit"):
         on.provider(object())
+
+
+class Recording(Processes):
+    """A provider that keeps its jobs in a table, as those of Parsl do."""
+
+    def __init__(self) -> None:
+        super().__init__(init_blocks=1)
+        self.resources: dict[str, str] = {}
+
+    def submit(self, command: str, tasks_per_node: int, job_name: str) -> str:
+        job = super().submit(command, tasks_per_node, job_name)
+        self.resources[job] = job_name
+        return job
+
+
+def test_the_callers_provider_has_no_jobs_of_a_placement(make_blocks: MakeBlocks) -> None:
+    provider = Recording()
+    executor, _ = make_blocks(provider)
+    assert executor.submit(calls.same, 1).result() == 1
+    assert provider.jobs
+    assert provider.resources == {}
+
+
+def test_the_callers_provider_stays_as_it_is(make_blocks: MakeBlocks) -> None:
+    provider = Processes(init_blocks=0, max_blocks=1)
+    before = dict(vars(provider))
+    executor, _ = make_blocks(provider, init_blocks=1, max_blocks=2, parallelism=0.5)
+    on.provider(provider, max_blocks=7, nodes_per_block=3, launcher=print)
+    assert executor.submit(calls.same, 1).result() == 1
+    assert vars(provider) == before
+    assert (provider.nodes_per_block, provider.parallelism) == (1, 1.0)
+    assert provider.script_dir is None

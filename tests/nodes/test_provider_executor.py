@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-import gristmill as parsl
-from gristmill import Config, GristmillExecutor, StartError
-from gristmill.parsl.choice import worker_count
+import gristmill.parsl as parsl
+from gristmill import StartError
+from gristmill.parsl import Config, GristmillExecutor
+from gristmill.parsl._kernel.choice import worker_count
+from gristmill.parsl.dataflow.states import States
 from gristmill.parsl.errors import ConfigurationError
-from gristmill.parsl.states import States
 
 import calls
 from processes import Processes
@@ -91,7 +92,7 @@ def test_a_provider_beside_other_nodes_is_refused(tmp_path: Path) -> None:
     from gristmill import on
 
     executor = GristmillExecutor(provider=Processes(), nodes=on.local(1))
-    with pytest.raises(ConfigurationError, match="give it one of them"):
+    with pytest.raises(ConfigurationError, match="give only one of the two"):
         parsl.load(config(tmp_path, executor))
 
 

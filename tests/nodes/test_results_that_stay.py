@@ -1,4 +1,6 @@
-"""Large results of tasks that may run twice: they stay where they were made, for tasks that need them, until asked for."""
+"""Large results of tasks that may run twice: they stay at the node that made them, for tasks that need them, until the
+program asks for them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ numpy = pytest.importorskip("numpy")
 Gates = tuple[Gate, Gate]
 MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
-#: Bytes of a result.
+#: Size of a result, bytes.
 SIZE = 4 << 20
 
 
@@ -38,7 +40,7 @@ def add_one(values: numpy.ndarray) -> numpy.ndarray:
 
 
 def home_bytes(executor: Executor) -> int:
-    return sum(node["received_bytes"] for node in executor._nodes())
+    return sum(node.received_bytes for node in executor.nodes())
 
 
 def count_up_after(size: int, _begun: object) -> numpy.ndarray:
@@ -52,7 +54,7 @@ def sum_behind(path: str, values: numpy.ndarray) -> int:
 
 @pytest.fixture
 def gates(gate: Gate, tmp_path: Path) -> Iterator[Gates]:
-    """One gate more."""
+    """Yields the test's gate and a second one."""
     folder = tmp_path / "second"
     folder.mkdir()
     second = Gate(folder)
@@ -61,15 +63,15 @@ def gates(gate: Gate, tmp_path: Path) -> Iterator[Gates]:
 
 
 def make_stay(executor: Executor, gates: Gates, loss_retries: int = 2) -> Future[Any]:
-    """A task whose result has stayed, and from which others were made."""
+    """Returns the future of a task whose result has stayed at its node while a dependent task used it."""
     first, second = gates
     begun = executor.submit(calls.enter, first.path)
     made = executor.options(loss_retries=loss_retries).submit(count_up_after, SIZE, begun)
     total = executor.submit(sum_behind, second.path, made)
-    # It does not return before that is submitted, which has not ended when it does.
+    # ``made`` returns after ``total`` was submitted and before ``total`` ends.
     first.open(1)
     second.wait_entered()
-    while "until somebody asks for it" not in executor.explain(made):
+    while "until the program requests it" not in executor.explain(made):
         pass
     second.open(1)
     assert total.result() == count_up(SIZE).sum()
@@ -99,7 +101,7 @@ def test_a_chain_comes_home_now_and_then(make_nodes: MakeNodes, gates: Gates) ->
     gates[0].open(1)
     assert numpy.array_equal(last.result(), count_up(SIZE) + numpy.uint8(60))
     assert home_bytes(executor) < 10 * SIZE
-    assert executor.stats()["outstanding"] == 0, "nobody can ask for the others"
+    assert executor.stats().outstanding == 0, "no caller can request the others"
 
 
 def brought_by_result(future: Future[Any]) -> None:
@@ -134,7 +136,7 @@ def brought_by_exception(future: Future[Any]) -> None:
         brought_by_exception,
     ],
 )
-def test_whoever_asks_has_it_brought(
+def test_a_task_that_needs_a_file_has_it_staged(
     make_nodes: MakeNodes, gates: Gates, bring: Callable[[Future[Any]], None]
 ) -> None:
     executor, _ = make_nodes(1, 1)
@@ -158,7 +160,7 @@ def test_a_node_that_drains_brings_it_home(make_nodes: MakeNodes, gates: Gates) 
     agent.terminate()
     assert agent.wait() == 0
     assert numpy.array_equal(made.result(), count_up(SIZE))
-    assert executor.stats()["loss_retries"] == 0
+    assert executor.stats().loss_retries == 0
 
 
 def test_one_that_is_let_go_on_its_way_is_fetched_again(
@@ -169,18 +171,18 @@ def test_one_that_is_let_go_on_its_way_is_fetched_again(
     made = make_stay(executor, gates)
     placement.relay.hold_after(SIZE // 4)
     assert not made.done()
-    while f" of {SIZE} bytes have come from there" not in executor.explain(made):
+    while f" of {SIZE} bytes have arrived" not in executor.explain(made):
         pass
     del made
-    while executor.stats()["outstanding"]:
+    while executor.stats().outstanding:
         pass
     placement.relay.go_on()
-    # The same bytes at the same node.
+    # The same bytes are made again at the same node.
     assert numpy.array_equal(make_stay(executor, gates).result(), count_up(SIZE))
 
 
 def node_of(executor: Executor, made: Future[Any]) -> int:
-    """The number of the node that has a result."""
+    """Returns the number of the node that has a result."""
     text = executor.explain(made)
     return next(number for number in range(9) if f"at node local{number}" in text)
 
@@ -204,7 +206,7 @@ def test_one_that_is_lost_too_often_is_lost(make_nodes: MakeNodes, gates: Gates)
     made = make_stay(executor, gates, loss_retries=1)
     first = node_of(executor, made)
     placement.agents[first].kill()
-    # It runs again, and comes home at once: another loss would be the end of it.
+    # The task runs again, and its result comes home at once: another loss would be its last.
     while f"local{first}" in executor.explain(made):
         pass
     assert numpy.array_equal(made.result(), count_up(SIZE))
@@ -213,9 +215,9 @@ def test_one_that_is_lost_too_often_is_lost(make_nodes: MakeNodes, gates: Gates)
 def test_without_a_budget_for_losses_it_comes_home(make_nodes: MakeNodes) -> None:
     executor, placement = make_nodes(1, 1)
     made = executor.submit(count_up, SIZE)
-    # This runs where that was made, and need not wait until it is home.
+    # This task runs at the node of that result, and does not wait until the result is home.
     assert executor.submit(numpy.sum, made).result() == count_up(SIZE).sum()
-    while executor.stats()["outstanding"]:
+    while executor.stats().outstanding:
         pass
     placement.agents[0].kill()
     assert numpy.array_equal(made.result(), count_up(SIZE))
@@ -232,4 +234,4 @@ def test_it_stays_whatever_the_limits_say(make_nodes: MakeNodes, gates: Gates, d
         assert numpy.array_equal(one.result(), add_one(count_up(SIZE)))
     for one in made:
         assert numpy.array_equal(one.result(), count_up(SIZE))
-    assert executor.stats()["loss_retries"] == 0
+    assert executor.stats().loss_retries == 0

@@ -1,4 +1,4 @@
-"""How many blocks there are to be, and what becomes of them: no thread, no clock, no process."""
+"""The wanted number of blocks, and the handling of lost ones: no thread, no clock, no process."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from gristmill._nodes import blocks as blocks_module
 from gristmill._nodes.block_status import (
+    BlocksFailedError,
     BlockState,
     BlockStatus,
-    TooManyBlocksFailed,
     fail_when_all_failed,
     handler_of,
     read_status,
@@ -18,12 +19,13 @@ from gristmill._nodes.block_status import (
 from gristmill._nodes.blocks import Blocks, Change, name_of_node
 from gristmill._nodes.scaling import Limits, Rate, Strategy
 from gristmill._nodes.view import NodeView
+from interrupted import at_each_place
 
 _LIMITS = Limits(init_blocks=1, min_blocks=0, max_blocks=4, parallelism=1.0, workers_per_block=2)
 
 
 def strategy(kind: str | None = "simple", **limits: float) -> Strategy:
-    """One that has decided on its first blocks already."""
+    """Returns a strategy that has already decided on its first blocks."""
     made = Strategy(kind, dataclasses.replace(_LIMITS, **limits), max_idletime_s=10)
     made.decide(1, 9, 0)
     return made
@@ -104,7 +106,7 @@ def test_a_rate_lets_so_many_pass_within_its_time() -> None:
 
 
 class Jobs:
-    """A batch system that does as it is told."""
+    """A batch system that the test controls."""
 
     init_blocks = 2
 
@@ -149,6 +151,15 @@ def test_blocks_know_which_nodes_are_theirs(blocks: Blocks) -> None:
     assert blocks.workers_per_block() == 4
     assert blocks.see([node("1", "n2")], 1) == Change()
     assert blocks.see([], 2) == Change(has_lost=True)
+
+
+def test_a_handler_of_a_signal_may_ask_for_blocks_anywhere_in_a_look_at_them(
+    blocks: Blocks,
+) -> None:
+    def look(_: object) -> None:
+        assert len(blocks.living()) == len(blocks.statuses()) == len(blocks.jobs()) == 2
+
+    assert at_each_place(blocks_module, lambda: None, look, look)
 
 
 def test_a_block_is_idle_while_none_of_its_nodes_has_a_task(blocks: Blocks) -> None:
@@ -205,7 +216,7 @@ def test_a_job_that_cannot_be_submitted_is_a_block_that_failed(blocks: Blocks, j
 
 
 class Verdict:
-    """What a handler of errors sees."""
+    """An executor as an error handler sees it."""
 
     def __init__(self, provider: Any) -> None:
         self.provider = provider
@@ -236,7 +247,7 @@ def test_it_is_given_up_when_all_blocks_have_failed(
     assert (verdict.error is not None) is is_over
     handler_of(False)(verdict, status)
     if is_over:
-        assert isinstance(verdict.error, TooManyBlocksFailed)
+        assert isinstance(verdict.error, BlocksFailedError)
         assert "exit status 3" in str(verdict.error)
         assert "no such module" in str(verdict.error)
     assert handler_of(fail_when_all_failed) is fail_when_all_failed

@@ -1,4 +1,4 @@
-"""What an agent offers of its node, alone and beside others: nothing is offered twice."""
+"""The share of its node that an agent offers, alone and beside other agents: no resource is offered twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gristmill._nodes.parts import Part, part_of_rank
 from gristmill._nodes.share import Share, measure
 
 GIGABYTE = 10**9
-#: What launchers tell the second of two ranks of a node.
+#: Variables that launchers set for the second of two ranks of a node.
 SECOND_OF_TWO = [
     {"OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"},
     {"MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"},
@@ -27,7 +27,7 @@ SECOND_OF_TWO = [
 
 
 class Machine:
-    """Eight cores, 64 gigabytes and some GPUs."""
+    """A machine with eight cores, 64 gigabytes and some GPUs."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._patch = patch
@@ -58,7 +58,7 @@ class Machine:
         return measure(parser.parse_args(options))
 
     def ranks(self, count: int, *options: str) -> list[Share]:
-        """What all ranks of this node offer."""
+        """Returns the shares that all ranks of this node offer."""
         shares = []
         for number in range(count):
             self.tell({"MPI_LOCALRANKID": str(number), "MPI_LOCALNRANKS": str(count)})
@@ -134,7 +134,7 @@ def test_every_gpu_is_offered_once_whatever_the_numbers(machine: Machine) -> Non
 
 
 def test_names_of_gpus_stay_what_they_are(machine: Machine) -> None:
-    # Dask's workers with GPUs have the same ones each, in turned order.
+    # Dask's GPU workers all have the same GPUs, in rotated order.
     for number, names in enumerate(["GPU-a,GPU-b", "GPU-b,GPU-a"]):
         machine.tell({"CUDA_VISIBLE_DEVICES": names})
         share = machine.share("--part", f"{number}/2")
@@ -199,7 +199,7 @@ def test_there_are_no_more_workers_than_gpus_to_pin_them_to(
 
 
 def test_agents_that_may_use_some_cores_of_a_node_choose_different_ones(machine: Machine) -> None:
-    first = os.getpid() * 100  # nobody else takes these
+    first = os.getpid() * 100  # no other process uses these
     machine.bind(range(first, first + 8))
     options = ["--cores", "3", "--workers", "3", "--cpu-affinity", "block"]
     shares = [machine.share(*options) for _ in range(3)]
@@ -223,8 +223,8 @@ def test_workers_of_a_part_are_pinned_to_its_gpus(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--part", "2/2"], "'2/2' is no part of a node such as 0/2"),
-        (["--part", "half"], "is no part of a node"),
+        (["--part", "2/2"], "'2/2' is not a part of a node such as 0/2"),
+        (["--part", "half"], "is not a part of a node"),
         (["--gpus", "17"], "at most 16 GPUs"),
         (["--accelerators", "0"], "neither a number of GPUs nor a list"),
         (["--accelerators", "list:"], "neither a number of GPUs nor a list"),

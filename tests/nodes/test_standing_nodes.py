@@ -1,4 +1,4 @@
-"""Nodes that are there before their client: who is let in, and what they say."""
+"""Nodes that run before their client starts: which clients they accept, and their messages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gristmill import Executor, StartError, on
+from gristmill._nodes.addresses import unknown_names
 
 import calls
 
@@ -39,7 +40,7 @@ def test_two_clients_share_a_node(keys: tuple[str, str], start_node: Callable[..
         assert first != second, "a worker belongs to one lease"
         third = Executor(1, nodes=on.hosts(address, key=client))
         waiting = third.submit(calls.nothing)
-        while not any("0 of 2 are free" in text for _, text in third._node_troubles()):
+        while not any("0 of 2 are free" in text for _, text in third._node_failures()):
             assert not waiting.done()
         one.shutdown()
         assert waiting.result() is None, "it has what the other gave back"
@@ -78,6 +79,37 @@ def test_a_key_that_others_can_read_is_refused(keys: tuple[str, str]) -> None:
 def test_what_is_no_address_is_refused_at_once(address: str) -> None:
     with pytest.raises(ValueError, match="HOST:PORT"):
         on.hosts(address, key="key")
+
+
+@pytest.mark.parametrize("beside", [[], ["127.0.0.1:9"]])
+def test_a_host_whose_name_is_not_known_is_an_error_at_once(
+    keys: tuple[str, str], beside: list[str]
+) -> None:
+    placement = on.hosts(*beside, "no-such-host.invalid:7700", key=keys[0])
+    with Executor(nodes=placement) as executor:
+        with pytest.raises(
+            StartError,
+            match=r"'no-such-host\.invalid:7700' cannot be resolved: \S",
+        ):
+            executor.submit(calls.nothing)
+        with pytest.raises(StartError, match="no-such-host"):
+            executor.submit(calls.nothing).result()
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1:9", "[::1]:9", "localhost:9", "b\N{LATIN SMALL LETTER U WITH DIAERESIS}cher..de:9"],
+)
+def test_names_are_looked_up_as_they_are_dialled(address: str) -> None:
+    is_name = address.startswith("b")
+    assert bool(unknown_names([address])) == is_name
+
+
+def test_shutdown_ends_where_no_agent_listens(keys: tuple[str, str]) -> None:
+    executor = Executor(nodes=on.hosts("127.0.0.1:9", key=keys[0]))
+    future = executor.submit(calls.nothing)
+    executor.shutdown(cancel_futures=True)
+    assert future.cancelled()
 
 
 def test_without_a_key_it_says_where_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""How long nodes can be used: what batch systems, providers and command lines say of it."""
+"""The remaining time of nodes, as batch systems, providers and command lines give it."""
 
 from __future__ import annotations
 
@@ -40,13 +40,11 @@ def test_lsf_has_hours_and_minutes() -> None:
 
 
 @pytest.mark.parametrize("text", ["soon", "1:2:3:4", "-5", "1-", ":30", "1.5"])
-def test_a_walltime_that_nobody_understands_is_told(
-    text: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unreadable_walltime_is_reported(text: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "gristmill.nodes"):
         assert of_provider(SimpleNamespace(walltime=text)) is None
     assert repr(text) in caplog.text
-    assert "do not drain" in caplog.text
+    assert "will not drain" in caplog.text
 
 
 def test_a_provider_without_a_walltime_lasts_for_ever(caplog: pytest.LogCaptureFixture) -> None:
@@ -56,7 +54,7 @@ def test_a_provider_without_a_walltime_lasts_for_ever(caplog: pytest.LogCaptureF
 
 @pytest.mark.parametrize("text", ["-1", "nan", "inf", "1:00", "soon", ""])
 def test_what_is_no_number_of_seconds_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="no number of seconds"):
+    with pytest.raises(argparse.ArgumentTypeError, match="not a number of seconds"):
         seconds(text)
 
 

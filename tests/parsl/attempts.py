@@ -1,4 +1,6 @@
-"""Tasks whose first attempts fail. Not in a test's module: workers import what they call, and pytest with it."""
+"""Tasks whose first attempts fail. They are not in a test's module, because a worker imports the module of what it
+calls, and a test's module imports pytest.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,16 @@ def fail_first(path: str, times: int, inputs: Any = ()) -> int:
     return calls.fail_first(path, times)
 
 
+def fail_first_limited(path: str, times: int, walltime: float = 30) -> int:
+    return calls.fail_first(path, times)
+
+
 def die_first(path: str, times: int, inputs: Any = ()) -> int:
     return calls.die_first(path, times)
 
 
 def fail_and_die(path: str, inputs: Any = ()) -> int:
-    """Fails, dies, and then gives the number of attempts."""
+    """Fails, then kills its worker, and then returns the number of attempts."""
     calls.append(path, "run")
     attempts = len(Path(path).read_text().splitlines())
     if attempts == 1:

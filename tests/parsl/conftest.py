@@ -1,4 +1,4 @@
-"""Kernels for all tests of the Parsl surface: on threads of this process, and on Gristmill's engine."""
+"""Kernels for all tests of the Parsl surface: on threads of this process, and on the engine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import gristmill
-from gristmill import DataFlowKernel, GristmillExecutor
+import gristmill.parsl as parsl
+from gristmill.parsl import DataFlowKernel, GristmillExecutor
 
 from kernels import configuration
 from stage import Gate
@@ -19,15 +19,15 @@ from stage import Gate
 def kernel(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[DataFlowKernel]:
-    """A loaded kernel for the tests of a module that do it no harm."""
+    """Yields a loaded kernel. The tests of a module share it; they must not damage it."""
     folder = tmp_path_factory.mktemp(request.param)
-    with gristmill.load(configuration(request.param, folder)) as kernel:
+    with parsl.load(configuration(request.param, folder)) as kernel:
         yield kernel
 
 
 @pytest.fixture
 def engine_only(kernel: DataFlowKernel) -> DataFlowKernel:
-    """The loaded kernel, for what threads cannot do."""
+    """Returns the loaded kernel; skips a test that threads cannot run."""
     if not isinstance(kernel.executors["here"], GristmillExecutor):
         pytest.skip("threads of this process cannot do it")
     return kernel
@@ -53,7 +53,7 @@ def make_kernel(tmp_path: Path) -> Iterator[MakeKernel]:
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Gate]:
-    """A gate that opens when the test ends."""
+    """Yields a gate that opens when the test ends."""
     made = Gate(tmp_path)
     yield made
     made.close()
@@ -61,5 +61,5 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
 
 @pytest.fixture
 def hold(make_kernel: MakeKernel, gate: Gate) -> Gate:
-    """A gate that opens before the test's own kernels end."""
+    """Returns a gate that opens before the test's own kernels end."""
     return gate

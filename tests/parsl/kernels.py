@@ -1,15 +1,15 @@
-"""Configurations that tests make kernels from."""
+"""Configurations for the kernels of tests."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from gristmill import Config, GristmillExecutor, ThreadPoolExecutor
+from gristmill.parsl import Config, GristmillExecutor, ThreadPoolExecutor
 
 
 def configuration(kind: str, folder: Path, **options: Any) -> Config:
-    """One executor, ``here``, that runs two tasks at a time."""
+    """Returns a configuration with one executor, ``here``, that runs two tasks at a time."""
     executor: Any = (
         ThreadPoolExecutor(label="here", max_threads=2)
         if kind == "threads"

@@ -1,4 +1,4 @@
-"""Tasks as a memoizer sees them, and a kernel of one function: it asks, calls and tells."""
+"""Tasks as a memoizer sees them, and the calls that a kernel makes to it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from gristmill.parsl.memoization import BasicMemoizer
+from gristmill.parsl.dataflow.memoization import BasicMemoizer
 
 _ids = itertools.count()
 
 
 def make_task(function: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """A task of an app with ``cache=True``."""
+    """Returns a task of an app with ``cache=True``."""
     return {
         "id": next(_ids),
         "func": function,
@@ -29,20 +29,20 @@ def make_task(function: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[s
 
 
 def ask(memoizer: BasicMemoizer, task: dict[str, Any]) -> Future[Any] | None:
-    """Asks whether the task is known, as the kernel does before each attempt."""
+    """Asks the memoizer for the task, as the kernel does before each attempt."""
     known = memoizer.check_memo(task)
     task["from_memo"] = known is not None
     return known
 
 
 def succeed(memoizer: BasicMemoizer, task: dict[str, Any], result: Any) -> None:
-    """Tells the memoizer first and then whoever waits."""
+    """Reports the result to the memoizer first and then to the future's waiters."""
     memoizer.update_memo_result(task, result)
     task["app_fu"].set_result(result)
 
 
 def fail(memoizer: BasicMemoizer, task: dict[str, Any], error: BaseException) -> None:
-    """The same for a task that failed."""
+    """Reports the error to the memoizer first and then to the future's waiters."""
     memoizer.update_memo_exception(task, error)
     task["app_fu"].set_exception(error)
 
@@ -56,7 +56,7 @@ def call(memoizer: BasicMemoizer, function: Callable[..., Any], *args: Any, **kw
 
 
 def start(folder: Path, run: int = 0, **options: Any) -> BasicMemoizer:
-    """A memoizer in a run of this number."""
+    """Starts a memoizer in a run of this number."""
     memoizer = BasicMemoizer(**options)
     run_dir = folder / f"{run:03}"
     run_dir.mkdir(exist_ok=True)

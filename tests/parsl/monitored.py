@@ -1,4 +1,4 @@
-"""Runs that are monitored, and what is in their databases."""
+"""Monitored runs, and queries of their databases."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import gristmill
-from gristmill.parsl.config import Config
-from gristmill.parsl.executors import GristmillExecutor
-from gristmill.parsl.kernel import DataFlowKernel
-from gristmill.parsl.monitoring.hub import MonitoringHub
+import gristmill.parsl as parsl
+from gristmill.parsl import Config, DataFlowKernel, GristmillExecutor, MonitoringHub
 
 
 @contextmanager
 def run(
     folder: Path, executor: Any = None, retries: int = 0, **hub: Any
 ) -> Iterator[DataFlowKernel]:
-    """A monitored run on two workers of the engine, or on another executor, which ends with the block."""
+    """Opens a monitored run on two workers of the engine, or on another executor."""
     config = Config(
         executors=[executor or GristmillExecutor(max_workers=2)],
         retries=retries,
@@ -27,12 +24,12 @@ def run(
         monitoring=MonitoringHub(**hub),
         exit_mode="wait",
     )
-    with gristmill.load(config) as kernel:
+    with parsl.load(config) as kernel:
         yield kernel
 
 
 def query(folder: Path, sql: str) -> list[Any]:
-    """The rows of a query; of one column the values themselves."""
+    """Returns the rows of a query; for one column, the values themselves."""
     connection = sqlite3.connect(folder / "monitoring.db")
     rows = connection.execute(sql).fetchall()
     connection.close()

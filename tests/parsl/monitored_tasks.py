@@ -1,4 +1,6 @@
-"""What monitored apps do. Not in a test's module: workers import what they call, and pytest with it."""
+"""Tasks of monitored apps. They are not in a test's module, because a worker imports the module of what it calls, and a
+test's module imports pytest.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ def use_much() -> None:
 
 
 def be_sampled(count: int) -> int:
-    """Lasts until there are so many readings of it; gives the worker's number of threads that read."""
-    from gristmill.parsl.monitoring import sampling
+    """Runs until it has been sampled ``count`` times; returns the number of sampling threads in the worker."""
+    from gristmill.parsl._kernel.monitoring import sampling
 
     (watch,) = sampling._running.values()
     while len(watch.readings) < count:
@@ -39,7 +41,7 @@ def fail(text: str) -> None:
 
 
 class Value:
-    """Something of which one can tell that it is gone."""
+    """An object whose end can be observed."""
 
 
 def make() -> Value:

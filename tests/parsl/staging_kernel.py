@@ -1,4 +1,4 @@
-"""A kernel that runs each app at once in its own thread: what staging needs of one, and no more."""
+"""A kernel that runs each app at once in the calling thread, with only the parts that staging needs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from gristmill.parsl.data_manager import DataManager
-from gristmill.parsl.futures import DataFuture
+from gristmill.parsl.app.futures import DataFuture
+from gristmill.parsl.data_provider.data_manager import DataManager
 
 
 class StandInKernel:
-    """Has one executor, ``cluster``, and remembers the apps that were called: label and name."""
+    """A kernel with one executor, ``cluster``. It records the label and the name of each called app."""
 
     def __init__(self, working_dir: Any, storage_access: Any = None) -> None:
         self.executors = {
@@ -28,7 +28,7 @@ class StandInKernel:
         self.data_manager = DataManager(self)
 
     def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Calls a function as an app would be: its files staged in, and both sent to a worker."""
+        """Calls a function as an app would be: its files are staged in, and both are pickled as for a worker."""
         staged = []
         for value in args:
             value, function = self.data_manager.optionally_stage_in(value, function, "cluster")
@@ -40,13 +40,13 @@ class StandInKernel:
 def kernel_of(
     monkeypatch: pytest.MonkeyPatch, working_dir: Any, storage_access: Any = None
 ) -> StandInKernel:
-    """Makes a kernel, and lets apps be its apps."""
+    """Makes a kernel, and lets apps run on it."""
     kernel = StandInKernel(working_dir, storage_access)
 
     def python_app(*, executors: list[str], data_flow_kernel: StandInKernel) -> Any:
         return lambda function: _app(kernel, data_flow_kernel, executors, function)
 
-    apps = types.ModuleType("gristmill.parsl.apps")
+    apps = types.ModuleType("gristmill.parsl._kernel.apps")
     apps.python_app = python_app  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, apps.__name__, apps)
     return kernel

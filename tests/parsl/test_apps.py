@@ -1,4 +1,4 @@
-"""Apps: what decorating a function gives, and what calling that does."""
+"""Apps: the objects that the decorators return, and their calls."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-import gristmill
-from gristmill import DataFlowKernel, File, bash_app, join_app, python_app
+from gristmill import UnpicklableError
+from gristmill.parsl import DataFlowKernel, File, bash_app, join_app, python_app
+from gristmill.parsl.dataflow.futures import AppFuture
+from gristmill.parsl.serialize.errors import SerializationError
 
 
 @python_app
@@ -41,7 +43,7 @@ def apply(values: list[int]) -> str:
 
 
 class Scale:
-    """Its methods are made apps."""
+    """A class whose methods become apps."""
 
     def __init__(self, factor: int) -> None:
         self.factor = factor
@@ -63,7 +65,7 @@ class Scale:
 class TestCalls:
     def test_a_call_gives_the_future_of_its_value(self) -> None:
         future = add(1, 2)
-        assert isinstance(future, gristmill.app.futures.AppFuture)
+        assert isinstance(future, AppFuture)
         assert future.result() == 3
 
     def test_defaults_and_named_arguments_are_the_functions_own(self) -> None:
@@ -164,8 +166,8 @@ class TestCalls:
         self, engine_only: DataFlowKernel
     ) -> None:
         future = add(threading.Lock(), 1)
-        assert isinstance(future.exception(), gristmill.UnpicklableError)
-        with pytest.raises(gristmill.serialize.errors.SerializationError):
+        assert isinstance(future.exception(), UnpicklableError)
+        with pytest.raises(SerializationError):
             future.result()
 
 

@@ -1,4 +1,4 @@
-"""``Config.task_limit``: a program that submits faster than its tasks are done is held back."""
+"""``Config.task_limit``: a program that submits faster than its tasks end has to wait."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gristmill import join_app, python_app
+from gristmill.parsl import join_app, python_app
+from gristmill.parsl.dataflow.states import FINAL_STATES
 from gristmill.parsl.errors import NoDataFlowKernelError
-from gristmill.parsl.states import FINAL_STATES
 
 import calls
 from stage import Gate
@@ -19,12 +19,12 @@ from stage import Gate
 
 @pytest.fixture
 def limited(make_kernel: Any) -> Any:
-    """A kernel on threads that may have three tasks."""
+    """Returns a kernel on threads with a limit of three tasks."""
     return make_kernel("threads", task_limit=3)
 
 
 def fill(kernel: Any, gate: Gate) -> list[Any]:
-    """Three tasks, two of which run."""
+    """Submits three tasks, two of which run."""
     held = [python_app(calls.enter, data_flow_kernel=kernel)(gate.path) for _ in range(3)]
     for _ in range(2):
         gate.wait_entered()
@@ -33,8 +33,8 @@ def fill(kernel: Any, gate: Gate) -> list[Any]:
 
 def test_a_call_waits_until_a_task_is_final(limited: Any, hold: Gate) -> None:
     held = fill(limited, hold)
-    # Its own thread would be needed to open the gate, so another one does when this one is seen to wait.
-    waiting = limited._graph.census.back_pressure
+    # This thread waits in the call, so another thread opens the gate once it sees the wait.
+    waiting = limited._graph.task_states.back_pressure
 
     def open_when_waiting() -> None:
         while not waiting._waiting:
@@ -66,7 +66,7 @@ def test_there_are_never_more_tasks_than_the_limit(limited: Any) -> None:
 @pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_ends_the_wait_and_submits_nothing(limited: Any, hold: Gate) -> None:
     fill(limited, hold)
-    waiting = limited._graph.census.back_pressure
+    waiting = limited._graph.task_states.back_pressure
 
     def interrupt_when_waiting() -> None:
         while not waiting._waiting:
@@ -86,7 +86,7 @@ def test_an_interrupt_ends_the_wait_and_submits_nothing(limited: Any, hold: Gate
 
 def test_the_end_of_the_kernel_ends_the_wait(limited: Any, hold: Gate) -> None:
     fill(limited, hold)
-    waiting = limited._graph.census.back_pressure
+    waiting = limited._graph.task_states.back_pressure
 
     def end_when_waiting() -> None:
         while not waiting._waiting:
@@ -128,11 +128,11 @@ def test_bodies_of_join_apps_and_tasks_in_threads_do_not_wait(limited: Any) -> N
 def test_parts_of_values_and_staging_do_not_wait_for_each_other(
     make_kernel: Any, tmp_path: Any
 ) -> None:
-    import gristmill
-    from gristmill.parsl.staging import Staging
+    import gristmill.parsl as parsl
+    from gristmill.parsl.data_provider.staging import Staging
 
     class Copying(Staging):
-        """Moves each file by a task of its own, after the app."""
+        """A staging provider that moves each file by a task of its own, after the app."""
 
         def can_stage_out(self, file: Any) -> bool:
             return True
@@ -141,10 +141,10 @@ def test_parts_of_values_and_staging_do_not_wait_for_each_other(
             move = python_app(lambda done, parent: done, data_flow_kernel=dm.dfk)
             return move(str(file), parent=app_fu)
 
-    executor = gristmill.ThreadPoolExecutor(label="here", storage_access=[Copying()])
+    executor = parsl.ThreadPoolExecutor(label="here", storage_access=[Copying()])
     kernel = make_kernel("threads", task_limit=1, executors=[executor])
     app = python_app(lambda outputs=(): 5, data_flow_kernel=kernel)
-    files = [gristmill.File(str(tmp_path / name)) for name in "abc"]
+    files = [parsl.File(str(tmp_path / name)) for name in "abc"]
     future = app(outputs=files)
     assert future.result() == 5
     assert [one.result() for one in future.outputs] == files

@@ -1,4 +1,4 @@
-"""Bash apps: command lines, what they print, how they end."""
+"""Bash apps: command lines, their output, and their ends."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 
-from gristmill import AUTO_LOGNAME, DataFlowKernel, File, bash_app, python_app
-from gristmill.parsl.errors import (
+from gristmill.parsl import AUTO_LOGNAME, DataFlowKernel, File, bash_app, python_app
+from gristmill.parsl.app.errors import (
     AppBadFormatting,
     BadStdStreamFile,
     BashAppNoReturn,
     BashExitFailure,
-    DependencyError,
     MissingOutputs,
 )
+from gristmill.parsl.dataflow.errors import DependencyError
+
+import calls
+from stage import Gate
 
 
 @bash_app
@@ -62,6 +65,15 @@ def test_a_command_that_a_signal_ends_is_a_failure(kernel: DataFlowKernel) -> No
     with pytest.raises(BashExitFailure) as failure:
         run("kill -KILL $$").result()
     assert failure.value.exitcode == -9
+
+
+def test_outputs_that_are_none_are_no_files(kernel: DataFlowKernel) -> None:
+    assert run("true", outputs=None).result() == 0
+
+
+def test_inputs_that_are_no_list_are_named_where_nothing_is_staged(kernel: DataFlowKernel) -> None:
+    with pytest.raises(TypeError, match="inputs must be a list, not 3"):
+        concatenate(inputs=3, outputs=(), _parsl_staging_inhibit=True)
 
 
 def test_what_it_prints_goes_where_the_call_says(kernel: DataFlowKernel, tmp_path: Path) -> None:
@@ -155,7 +167,7 @@ def test_a_file_that_the_command_did_not_write_is_missing(
     with pytest.raises(MissingOutputs) as failure:
         future.result()
     assert [file.filepath for file in failure.value.outputs] == [str(gone)]
-    # Parsl's rule: the files of a failed task are not there.
+    # By Parsl's rule a failed task has no output files.
     assert isinstance(future.outputs[0].exception(), MissingOutputs)
 
 
@@ -223,3 +235,20 @@ def test_a_retry_appends_to_the_same_file(make_kernel: Any, tmp_path: Path) -> N
     command = f"echo run; test -e '{path}' || {{ touch '{path}'; exit 1; }}"
     assert again(command, stdout=str(out), stderr=os.devnull).result() == 0
     assert out.read_text() == "run\nrun\n"
+
+
+@pytest.mark.parametrize("first", ["bash app", "plain call"])
+def test_bash_apps_end_after_a_callback_that_leaves(
+    kernel: DataFlowKernel, gate: Gate, first: str
+) -> None:
+    def leave(_future: Any) -> None:
+        raise SystemExit(1)
+
+    entering = python_app(calls.enter)(gate.path)
+    left = run("true", stdout=entering) if first == "bash app" else entering
+    left.add_done_callback(leave)
+    gate.wait_entered()
+    gate.open()
+    assert not left.result()
+    assert run("true").result() == 0
+    assert isinstance(run("exit 3").exception(), BashExitFailure)

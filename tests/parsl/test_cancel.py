@@ -1,4 +1,4 @@
-"""Cancelling tasks of apps, at every stage of their life."""
+"""Cancellation of apps' tasks, at every stage of their life."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from gristmill import DataFlowKernel, TaskInterrupted, bash_app, join_app, python_app
+from gristmill import TaskInterrupted
 from gristmill._native import INTERRUPT_SIGNAL
-from gristmill.parsl.bash import run_command
-from gristmill.parsl.errors import DependencyError, JoinError
+from gristmill.parsl import DataFlowKernel, bash_app, join_app, python_app
+from gristmill.parsl._kernel.bash import run_command
+from gristmill.parsl.dataflow.errors import DependencyError, JoinError
 
 import calls
 from stage import Gate, descent
@@ -30,7 +31,7 @@ def enter_in_graph(path: str, parsl_resource_specification: Any = None) -> None:
 
 @bash_app
 def background(path: str, stderr: Any = None) -> str:
-    """Its child says who it is, and both would stay for ever."""
+    """Returns a command that writes the process id of its child; neither of the two ends by itself."""
     return f"sleep 1000 & echo $! > {path}; cat {path}.never"
 
 
@@ -133,7 +134,7 @@ def test_a_command_that_is_interrupted_while_it_starts_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Popen(subprocess.Popen[bytes]):
-        """The signal comes when the process runs, and nobody knows yet which one it is."""
+        """A process at whose start the signal arrives: it runs then, but its id is not known yet."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
@@ -158,7 +159,7 @@ def _command(process: int) -> str:
 
 
 def _wait_until_gone(process: int) -> None:
-    """The watchdog ends a look that never finds it gone."""
+    """Waits until the process is gone; the watchdog ends a wait that never succeeds."""
     while Path(f"/proc/{process}").exists():
         if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
             return
@@ -197,11 +198,11 @@ def test_a_join_app_whose_part_is_cancelled_fails(kernel: DataFlowKernel, gate: 
 def test_a_file_of_a_cancelled_task_is_never_there(
     kernel: DataFlowKernel, gate: Gate, tmp_path: Path
 ) -> None:
-    import gristmill
+    import gristmill.parsl as parsl
 
     held = enter(gate.path)
     writing = python_app(lambda value, outputs=(): value)(
-        held, outputs=[gristmill.File(str(tmp_path / "file"))]
+        held, outputs=[parsl.File(str(tmp_path / "file"))]
     )
     (there,) = writing.outputs
     assert there.cancel()

@@ -1,7 +1,8 @@
-"""What one run has computed, the next one finds."""
+"""Results of one run are found by the next one."""
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import pickle
@@ -13,9 +14,11 @@ import pytest
 from memo_tasks import ask, call, fail, make_task, start
 
 from gristmill._native import Journal
-from gristmill.parsl.checkpoint import get_all_checkpoints, get_last_checkpoint
-from gristmill.parsl.errors import BadCheckpoint
-from gristmill.parsl.memoization import BasicMemoizer
+from gristmill.parsl._kernel import checkpoint, memoization
+from gristmill.parsl.dataflow.errors import BadCheckpoint
+from gristmill.parsl.dataflow.memoization import BasicMemoizer
+from gristmill.parsl.utils import get_all_checkpoints, get_last_checkpoint
+from interrupted import at_each_place
 
 calls: list[Any] = []
 
@@ -31,7 +34,7 @@ def _no_calls() -> None:
 
 
 def run(folder: Path, number: int, values: Any, **options: Any) -> list[Any]:
-    """A run that calls the function with each of these values."""
+    """Performs a run that calls the function with each of these values."""
     memoizer = start(folder, number, **options)
     results = [call(memoizer, record, value) for value in values]
     memoizer.close()
@@ -191,7 +194,7 @@ def test_parsl_reads_our_checkpoints(tmp_path: Path) -> None:
 
 
 def parsl_file(folder: Path, count: int) -> tuple[Path, list[int]]:
-    """A checkpoint as Parsl writes it, and where its entries end."""
+    """Writes a checkpoint as Parsl does; returns it and the offsets of its entries' ends."""
     theirs = pytest.importorskip("parsl.dataflow.memoization")
     path, ends = folder / "tasks.pkl", []
     with path.open("wb") as stream:
@@ -258,3 +261,52 @@ def test_results_that_only_cloudpickle_can_write_are_found(tmp_path: Path) -> No
         memoizer = start(tmp_path, number, checkpoint_mode="task_exit")
         assert call(memoizer, make, 5)() == 6
         memoizer.close()
+
+
+def test_results_that_a_handler_of_a_signal_remembers_during_a_checkpoint_are_in_the_next(
+    tmp_path: Path,
+) -> None:
+    numbers = itertools.count()
+    memoizers: list[BasicMemoizer] = []
+
+    def begin() -> BasicMemoizer:
+        options: Any = {"checkpoint_mode": "manual", "checkpoint_files": []}
+        memoizers.append(start(tmp_path, next(numbers), **options))
+        memoizers[-1].checkpoint()
+        call(memoizers[-1], record, "program")
+        return memoizers[-1]
+
+    count = at_each_place(
+        memoization,
+        begin,
+        BasicMemoizer.checkpoint,
+        lambda memoizer: call(memoizer, record, "handler"),
+    )
+    for memoizer in memoizers:
+        memoizer.close()
+    written = [len([*Journal.read(str(file_of(tmp_path, one)))]) for one in range(next(numbers))]
+    assert written == [2] * count + [1]
+
+
+def test_places_in_a_checkpoint_are_right_wherever_a_handler_of_a_signal_writes_to_it(
+    tmp_path: Path,
+) -> None:
+    numbers = itertools.count()
+    found: list[checkpoint.StoredFuture] = []
+    entries = {key: checkpoint.pickle_entry(key, key) for key in ("first", "second", "handler")}
+
+    def begin() -> checkpoint.CheckpointWriter:
+        writer = checkpoint.CheckpointWriter(str(tmp_path / str(next(numbers))), False)
+        write(writer, "first")
+        return writer
+
+    def write(writer: checkpoint.CheckpointWriter, *keys: str) -> None:
+        found.extend(writer.append_all([(key, entries[key]) for key in keys], lambda _: True))
+
+    assert at_each_place(
+        checkpoint,
+        begin,
+        lambda writer: write(writer, "first", "second"),
+        lambda writer: write(writer, "handler"),
+    )
+    assert [one.load() for one in found] == [one.key for one in found]

@@ -1,4 +1,4 @@
-"""Nothing that a program saw is lost when the program is killed."""
+"""No result that a program saw is lost when the program is killed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memo_tasks import ask, make_task, start
 
 pytestmark = pytest.mark.slow
 
-# A run that computes numbers one after the other, says each when the checkpoint has it, and never ends.
+# A run that computes numbers one after the other, prints each once the checkpoint has it, and never ends.
 PROGRAM = """
 import os, sys
 sys.path[:0] = {path!r}
@@ -32,12 +32,12 @@ while True:
 
 
 def square(number: int) -> Any:
-    # Now and then one that takes several writes.
+    # Some results are so large that they take several writes.
     return [number * number] * (50_000 if number % 40 == 39 else 1)
 
 
 def run_and_kill(folder: Path, number: int, after: int) -> int:
-    """Kills a run some time after it has said so many numbers; gives how many it had said then."""
+    """Kills a run after it has printed ``after`` numbers; returns how many it had printed by its death."""
     path = [str(Path(__file__).parent), *sys.path]
     program = PROGRAM.format(path=path, folder=str(folder), number=number)
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)

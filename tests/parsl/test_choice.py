@@ -1,4 +1,4 @@
-"""Tasks that may run on several executors go where there is the least to do."""
+"""Tasks that may run on several executors are sent to the executor with the least work."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gristmill import GristmillExecutor, ThreadPoolExecutor, python_app
-from gristmill.parsl.choice import chooser, worker_count
+from gristmill.parsl import GristmillExecutor, ThreadPoolExecutor, python_app
+from gristmill.parsl._kernel.choice import chooser, worker_count
 from gristmill.parsl.executors.base import ParslExecutor
 
 import calls
@@ -18,7 +18,7 @@ from stage import Gate
 
 
 class Hand(ParslExecutor):
-    """Its tasks end when the test says so."""
+    """An executor whose tasks end when the test says so."""
 
     def __init__(self, label: str, max_threads: int = 1) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Hand(ParslExecutor):
         self.open: list[Future[Any]] = []
 
     def submit(self, func: Any, /, resource_specification: Any, *args: Any, **kwargs: Any) -> Any:
-        """Takes a task."""
+        """Accepts a task."""
         self.open.append(Future())
         return self.open[-1]
 

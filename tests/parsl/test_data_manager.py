@@ -1,4 +1,4 @@
-"""Which provider stages what, and what becomes of arguments, outputs and functions."""
+"""The choice of a provider for staging, and its effects on arguments, outputs and functions."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from typing import Any
 
 import pytest
 
-from gristmill.parsl.data_manager import default_staging
-from gristmill.parsl.files import File
-from gristmill.parsl.futures import DataFuture
-from gristmill.parsl.staging import Staging
-from gristmill.parsl.staging.errors import NoStagingProvider
-from gristmill.parsl.staging.file_noop import NoOpFileStaging
+from gristmill.parsl import File
+from gristmill.parsl.app.futures import DataFuture
+from gristmill.parsl.data_provider.data_manager import default_staging
+from gristmill.parsl.data_provider.file_noop import NoOpFileStaging
+from gristmill.parsl.data_provider.staging import NoStagingProvider, Staging
 
 from stage import Script
 from staging_kernel import StandInKernel
 
 
 class Recording(Staging):
-    """Takes one scheme, puts files under ``/staged`` and wraps functions."""
+    """A provider for one scheme that puts files under ``/staged`` and wraps functions."""
 
     def __init__(self, scheme: str, future: Any = None) -> None:
         self.scheme = scheme
@@ -160,7 +159,7 @@ def test_a_file_that_no_provider_takes_is_refused_by_name() -> None:
 
 def test_an_executor_without_providers_stages_nothing() -> None:
     manager = StandInKernel(None, []).data_manager
-    with pytest.raises(ValueError, match="no provider at all"):
+    with pytest.raises(ValueError, match="no provider is set"):
         manager.optionally_stage_in(File("in.txt"), path_of, "cluster")
 
 
@@ -197,11 +196,11 @@ def test_nothing_is_loaded_for_transfers_before_there_is_one(script: Script) -> 
     script.run(
         """
         import sys
-        import gristmill.parsl.data_manager
-        from gristmill.parsl.files import File
+        import gristmill.parsl._kernel.data_manager
+        from gristmill.parsl import File
         from types import SimpleNamespace
         kernel = SimpleNamespace(executors={"one": SimpleNamespace(working_dir=None)})
-        manager = gristmill.parsl.data_manager.DataManager(kernel)
+        manager = gristmill.parsl._kernel.data_manager.DataManager(kernel)
         manager.optionally_stage_in(File("in.txt"), print, "one")
         loaded = {"parsl", "requests", "urllib.request", "http.client", "ftplib", "zipfile", "ssl"} & set(sys.modules)
         assert not loaded, loaded

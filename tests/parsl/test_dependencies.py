@@ -1,4 +1,4 @@
-"""Futures among arguments: where they count, what their failures do, and that the length of a chain does not matter."""
+"""Futures among arguments: the arguments that are searched, the effects of failures, and chains of any length."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from gristmill import DataFlowKernel, Executor, join_app, python_app
-from gristmill.parsl.dependencies import SHALLOW_DEPENDENCY_RESOLVER
-from gristmill.parsl.errors import DependencyError, JoinError
+from gristmill import Executor
+from gristmill.parsl import DataFlowKernel, join_app, python_app
+from gristmill.parsl.dataflow.dependency_resolvers import SHALLOW_DEPENDENCY_RESOLVER
+from gristmill.parsl.dataflow.errors import DependencyError, JoinError
 from gristmill.parsl.executors.base import ParslExecutor
 
 import calls
@@ -28,7 +29,7 @@ def add(*numbers: int) -> int:
 
 @python_app
 def graph_same(value: Any, parsl_resource_specification: Any = None, inputs: Any = ()) -> Any:
-    """By way of the graph, because of ``inputs``."""
+    """Returns the value, through the graph because of ``inputs``."""
     return value
 
 
@@ -70,8 +71,8 @@ def test_with_parsls_own_rule_futures_in_containers_stay_futures(make_kernel: An
     assert named == {"inputs": [((1,), {})]}
 
 
-@pytest.mark.parametrize("first", [same, in_graph], ids=["lane", "graph"])
-@pytest.mark.parametrize("second", [same, in_graph], ids=["lane", "graph"])
+@pytest.mark.parametrize("first", [same, in_graph], ids=["fast_path", "graph"])
+@pytest.mark.parametrize("second", [same, in_graph], ids=["fast_path", "graph"])
 def test_futures_of_both_ways_depend_on_each_other(
     kernel: DataFlowKernel, gate: Gate, first: Any, second: Any
 ) -> None:
@@ -82,7 +83,7 @@ def test_futures_of_both_ways_depend_on_each_other(
     assert result.result() == 5
 
 
-def test_a_future_of_anybody_counts(kernel: DataFlowKernel) -> None:
+def test_a_foreign_future_counts(kernel: DataFlowKernel) -> None:
     mine: Future[int] = Future()
     doubled, sum_of_all = same([mine, mine]), add(1, mine)
     assert not doubled.done()
@@ -96,7 +97,7 @@ def test_a_future_of_another_executor_counts(kernel: DataFlowKernel) -> None:
         assert add(executor.submit(calls.add, 1, 2), 3).result() == 6
 
 
-def test_a_future_of_anybody_that_fails_or_is_cancelled_fails_the_task(
+def test_a_foreign_future_that_fails_or_is_cancelled_fails_the_task(
     kernel: DataFlowKernel,
 ) -> None:
     failed: Future[int] = Future()
@@ -109,7 +110,7 @@ def test_a_future_of_anybody_that_fails_or_is_cancelled_fails_the_task(
     assert isinstance(second.exception().__cause__, CancelledError)
 
 
-@pytest.mark.parametrize("way", [same, in_graph], ids=["lane", "graph"])
+@pytest.mark.parametrize("way", [same, in_graph], ids=["fast_path", "graph"])
 def test_a_task_whose_argument_failed_is_never_started(
     kernel: DataFlowKernel, tmp_path: Path, way: Any
 ) -> None:
@@ -124,7 +125,7 @@ def test_a_task_whose_argument_failed_is_never_started(
     assert str(failure.value.__cause__) == "why"
 
 
-@pytest.mark.parametrize("way", [same, in_graph], ids=["lane", "graph"])
+@pytest.mark.parametrize("way", [same, in_graph], ids=["fast_path", "graph"])
 def test_the_error_says_by_which_way_the_failure_came(kernel: DataFlowKernel, way: Any) -> None:
     first, other = fail("one"), fail("two")
     wait([first, other])
@@ -156,7 +157,7 @@ def test_a_chain_on_the_engine_is_as_long_as_it_likes(make_kernel: Any, hold: Ga
 
 
 class Inline(ParslExecutor):
-    """Tasks are done when they are submitted: nothing but the kernel keeps their ends from nesting."""
+    """An executor whose tasks are done when they are submitted: only the kernel prevents nested completions."""
 
     label = "inline"
 
@@ -167,7 +168,7 @@ class Inline(ParslExecutor):
         return future
 
     def shutdown(self) -> None:
-        """Has nothing to do."""
+        """Does nothing."""
 
 
 def test_a_chain_through_the_graph_is_as_long_as_it_likes(make_kernel: Any) -> None:
@@ -181,7 +182,7 @@ def test_a_chain_through_the_graph_is_as_long_as_it_likes(make_kernel: Any) -> N
 
 
 @pytest.mark.parametrize(
-    ("is_graph", "length"), [(False, 10_000), (True, 2_000)], ids=["lane", "graph"]
+    ("is_graph", "length"), [(False, 10_000), (True, 2_000)], ids=["fast_path", "graph"]
 )
 def test_a_failure_travels_down_a_chain_of_any_length(
     make_kernel: Any, hold: Gate, is_graph: bool, length: int

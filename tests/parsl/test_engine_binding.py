@@ -1,4 +1,4 @@
-"""What workers of ``GristmillExecutor`` are bound to: GPUs and cores; and what its fields say to a provider."""
+"""The GPUs and cores that workers of ``GristmillExecutor`` are bound to, and its fields for a provider."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 from gristmill import on
 from gristmill._nodes.provider import ProviderNodes
-from gristmill.parsl.choice import worker_count
+from gristmill.parsl import GristmillExecutor
+from gristmill.parsl._kernel.choice import worker_count
+from gristmill.parsl._kernel.executors.blocks import placement_of
 from gristmill.parsl.errors import ConfigurationError
-from gristmill.parsl.executors import GristmillExecutor
-from gristmill.parsl.executors.blocks import placement_of
 
 import calls
 from stage import Gate
@@ -24,7 +24,7 @@ MakeEngine = Callable[..., GristmillExecutor]
 
 @pytest.fixture
 def make_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeEngine]:
-    """Makes started executors that end with the test, on a machine with four GPUs."""
+    """Yields a function that makes started executors, which end with the test, on a machine with four GPUs."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b,GPU-c,GPU-d")
     made: list[GristmillExecutor] = []
 
@@ -45,7 +45,7 @@ def fake_provider(**more: Any) -> SimpleNamespace:
 
 
 def seen_by_all(engine: GristmillExecutor, gate: Gate, count: int) -> list[str]:
-    """What each of so many workers sees, held beside each other."""
+    """Returns the GPUs that each of this many workers sees, all held at the same time."""
     held = [engine.submit(calls.enter_and_see_gpus, {}, gate.path) for _ in range(count)]
     for _ in held:
         gate.wait_entered()
@@ -112,7 +112,8 @@ def test_fields_reach_the_provider_and_its_blocks() -> None:
     executor.run_dir = "runs"
     placement = placement_of(executor)
     assert isinstance(placement, ProviderNodes)
-    assert provider.launcher == "another"
+    assert placement.provider.launcher == "another"
+    assert provider.launcher == "its own", "the caller's provider stays as it is"
     assert placement.options.submissions == (3, 1.0)
     command = placement._command("0", ["here:1"], "secret")
     assert "/opt/python -m" in command
@@ -135,13 +136,13 @@ def test_a_launcher_of_the_providers_stays_if_no_other_is_given() -> None:
     ("fields", "why"),
     [
         ({"launcher": object()}, "a launcher and no provider"),
-        ({"cpu_affinity": "block", "nodes": on.local(1)}, "give cpu_affinity to that"),
-        ({"port": 7700, "nodes": on.local(1)}, "give port and group to that"),
-        ({"group": "rack", "nodes": on.local(1)}, "give port and group to that"),
+        ({"cpu_affinity": "block", "nodes": on.local(1)}, "give cpu_affinity to the placement"),
+        ({"port": 7700, "nodes": on.local(1)}, "give port and group to the placement"),
+        ({"group": "rack", "nodes": on.local(1)}, "give port and group to the placement"),
         ({"available_accelerators": 2, "nodes": on.local(1)}, "leave available_accelerators out"),
     ],
 )
-def test_what_nobody_would_look_at_is_refused(fields: dict[str, Any], why: str) -> None:
+def test_fields_without_an_effect_are_refused(fields: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         GristmillExecutor(**fields).start()
 

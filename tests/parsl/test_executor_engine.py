@@ -1,4 +1,4 @@
-"""The engine as an executor: what it does with functions, specifications, losses and its end."""
+"""The engine as an executor: functions, resource specifications, losses and its end."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 
 import gristmill
-from gristmill.parsl.executors import GristmillExecutor
+from gristmill.parsl import GristmillExecutor
 
 import calls
 from stage import Gate
 
 MakeEngine = Callable[..., GristmillExecutor]
-#: What a task of this module reads.
+#: A global variable that a task of this module reads.
 threshold = 0
 
 
 class Counted:
-    """Counts how often it is pickled."""
+    """An object that counts how often it is pickled."""
 
     pickled = 0
 
@@ -36,7 +36,7 @@ class Counted:
 
 @pytest.fixture
 def make_engine() -> Iterator[MakeEngine]:
-    """Makes started executors that end with the test."""
+    """Yields a function that makes started executors, which end with the test."""
     made: list[GristmillExecutor] = []
 
     def make(**options: Any) -> GristmillExecutor:
@@ -51,13 +51,13 @@ def make_engine() -> Iterator[MakeEngine]:
 
 @pytest.fixture
 def engine(make_engine: MakeEngine) -> GristmillExecutor:
-    """An executor of one worker."""
+    """Returns an executor of one worker."""
     return make_engine()
 
 
 @pytest.fixture
 def held(engine: GristmillExecutor, gate: Gate) -> GristmillExecutor:
-    """An executor whose worker stays in a task until the gate opens."""
+    """Returns an executor whose worker stays in a task until the gate opens."""
     engine.submit(calls.enter, {}, gate.path)
     gate.wait_entered()
     return engine
@@ -83,7 +83,7 @@ def test_lower_priorities_run_first_and_tasks_without_one_last(
     held: GristmillExecutor, gate: Gate, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "order")
-    # Long tasks that fill the worker's queue: those behind them wait in order of their priority.
+    # Long tasks fill the worker's queue: the tasks behind them wait in order of their priority.
     for _ in range(3):
         held.submit(calls.enter, {}, gate.path)
     futures = [held.submit(calls.append, {}, path, "none")]
@@ -98,7 +98,7 @@ def test_lower_priorities_run_first_and_tasks_without_one_last(
 
 def test_a_task_beyond_its_walltime_is_interrupted(engine: GristmillExecutor, gate: Gate) -> None:
     future = engine.submit(calls.enter, {"walltime": 0.05}, gate.path)
-    with pytest.raises(gristmill.TaskTimeout):
+    with pytest.raises(gristmill.TaskTimeoutError):
         future.result()
 
 
@@ -118,14 +118,14 @@ def test_a_task_beyond_its_walltime_is_interrupted(engine: GristmillExecutor, ga
 def test_a_specification_that_cannot_be_used_is_refused(
     engine: GristmillExecutor, specification: dict[str, Any], invalid: set[str]
 ) -> None:
-    errors = pytest.importorskip("gristmill.parsl.errors")
+    errors = pytest.importorskip("gristmill.parsl.executors.errors")
     with pytest.raises(errors.InvalidResourceSpecification) as refusal:
         engine.submit(calls.nothing, specification)
     assert refusal.value.invalid_keys == invalid
 
 
 def test_a_task_whose_worker_died_says_so(engine: GristmillExecutor) -> None:
-    with pytest.raises(gristmill.WorkerLost):
+    with pytest.raises(gristmill.WorkerLostError):
         engine.submit(calls.die, {}, signal.SIGKILL).result()
 
 
@@ -165,7 +165,7 @@ def test_functions_that_are_made_anew_for_each_call_are_not_kept(engine: Gristmi
     living = weakref.ref(first)
     assert engine.submit(first, {}).result() == 0
     del first
-    # More than the engine's cache of functions holds.
+    # These are more functions than the engine's cache holds.
     assert sum(engine.submit(wrapped(number), {}).result() for number in range(1100)) == 550
     gc.collect()
     assert living() is None

@@ -1,4 +1,4 @@
-"""What every executor of the Parsl surface is, whoever's kernel it is for."""
+"""The interface that every executor of the Parsl surface has, under Parsl's kernel and under ours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from gristmill.parsl.executors import GristmillExecutor, ParslExecutor, ThreadPoolExecutor
+from gristmill.parsl import GristmillExecutor, ThreadPoolExecutor
+from gristmill.parsl.executors.base import ParslExecutor
 
 from stage import Script
 
@@ -18,7 +19,7 @@ EXECUTORS = pytest.mark.parametrize("kind", [GristmillExecutor, ThreadPoolExecut
 
 
 class InPlace(ParslExecutor):
-    """An executor of a user's own, as small as it can be."""
+    """A user's executor, as small as possible."""
 
     def __init__(self, label: str, greeting: str = "hello") -> None:
         super().__init__()
@@ -42,7 +43,7 @@ class InPlace(ParslExecutor):
 
 
 class Receiver:
-    """Stands in for what receives a run's monitoring messages."""
+    """A stand-in for the receiver of a run's monitoring messages."""
 
     is_ended = False
 
@@ -77,7 +78,7 @@ def test_a_long_repr_has_one_argument_a_line() -> None:
 def test_a_repr_without_the_attribute_of_an_argument_says_which() -> None:
     executor = InPlace("mine")
     del executor.greeting
-    with pytest.raises(AttributeError, match="InPlace takes greeting"):
+    with pytest.raises(AttributeError, match="InPlace has the parameter greeting"):
         repr(executor)
 
 
@@ -108,7 +109,7 @@ def test_a_run_folder_is_absolute_before_a_kernel_sets_it() -> None:
 def test_executors_are_made_without_loading_parsl(script: Script) -> None:
     text = """
         import sys
-        from gristmill.parsl.executors import GristmillExecutor, ThreadPoolExecutor
+        from gristmill.parsl import GristmillExecutor, ThreadPoolExecutor
         GristmillExecutor(), ThreadPoolExecutor()
         print("parsl" in sys.modules)
     """

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from gristmill.parsl.executors import ThreadPoolExecutor
+from gristmill.parsl import ThreadPoolExecutor
 
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
-    """A started executor of two threads."""
+    """Yields a started executor of two threads."""
     with ThreadPoolExecutor() as executor:
         executor.start()
         yield executor
@@ -39,7 +39,7 @@ def test_a_task_gets_arguments_of_any_name(threads: ThreadPoolExecutor) -> None:
 
 
 def test_threads_refuse_every_resource_specification(threads: ThreadPoolExecutor) -> None:
-    errors = pytest.importorskip("gristmill.parsl.errors")
+    errors = pytest.importorskip("gristmill.parsl.executors.errors")
     with pytest.raises(errors.InvalidResourceSpecification) as refusal:
         threads.submit(print, {"cores": 2, "priority": 1})
     assert refusal.value.invalid_keys == {"cores", "priority"}

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-# Not "parsl" alone: the folder of these tests would do.
+# The name "parsl" alone would find the folder of these tests.
 pytest.importorskip("parsl.version")
 
 import gristmill
 import parsl
-from gristmill.parsl.executors import GristmillExecutor, ThreadPoolExecutor
+from gristmill.parsl import GristmillExecutor, ThreadPoolExecutor
 
 from stage import Gate
 
@@ -58,7 +58,7 @@ def write(text: str, stdout: Any = None, stderr: Any = None) -> str:
 
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Parsl's kernel with our executor, and nothing else of ours."""
+    """Yields Parsl's kernel with our executor, and no other part of ours."""
     configuration = parsl.Config(
         executors=[GristmillExecutor(max_workers=2)],
         run_dir=str(tmp_path_factory.mktemp("runs")),
@@ -106,7 +106,7 @@ def test_a_bash_app_writes_its_output(kernel: Any, tmp_path: Path) -> None:
 
 def test_a_task_whose_worker_died_is_retried_by_the_kernel(kernel: Any, tmp_path: Path) -> None:
     assert run(str(tmp_path / "runs"), "", deaths=1).result() == 2
-    with pytest.raises(gristmill.WorkerLost):
+    with pytest.raises(gristmill.WorkerLostError):
         run(str(tmp_path / "others"), "", deaths=2).result()
 
 
@@ -121,7 +121,7 @@ def test_the_walltime_of_a_specification_ends_what_that_of_parsl_cannot(
     kernel: Any, tmp_path: Path
 ) -> None:
     gate = Gate(tmp_path)
-    with pytest.raises(gristmill.TaskTimeout):
+    with pytest.raises(gristmill.TaskTimeoutError):
         enter(gate.path, parsl_resource_specification={"walltime": 0.05}).result()
 
 

@@ -1,4 +1,4 @@
-"""Why the task of an app does not run: the kernel and its executor say it in words."""
+"""The reason why an app's task does not run: the kernel and its executor give it in words."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gristmill import DataFlowKernel, File, join_app, python_app
-from gristmill.parsl.memoization import BasicMemoizer
+from gristmill.parsl import DataFlowKernel, File, join_app, python_app
+from gristmill.parsl.dataflow.memoization import BasicMemoizer
 
 import calls
 from stage import Gate, Script
@@ -53,7 +53,7 @@ def test_a_task_of_the_graph_says_what_it_waits_for(make_kernel: MakeKernel, gat
         assert "runs on worker" in said
         assert "before it" in explain(waiting)
         assert explain(dependant) == (
-            "Task 2 (both) waits in the graph for what is among its arguments: task 0, task 1."
+            "Task 2 (both) waits in the graph for the futures among its arguments: task 0, task 1."
         )
     gate.open(2)
     assert dependant.result()
@@ -67,7 +67,7 @@ def test_a_join_app_says_what_it_has_joined(make_kernel: MakeKernel) -> None:
     while joined.task_status() != "joining":
         pass
     said = kernel.explain(joined)
-    assert "has run, and waits for what it gave: <Future" in said
+    assert "has run, and waits for the futures that it returned: <Future" in said
     assert said.endswith(", 2 more.")
     for part in parts:
         part.set_result(None)
@@ -106,7 +106,7 @@ def test_the_file_of_a_task_says_where_the_task_is(
 def test_an_executor_of_another_kind_is_named(make_kernel: MakeKernel, gate: Gate) -> None:
     kernel = make_kernel("threads")
     first, *_ = held(kernel, gate)
-    assert "was given to executor here. That does not say" in kernel.explain(first)
+    assert "was given to executor here. This executor cannot explain" in kernel.explain(first)
     gate.open(2)
 
 
@@ -114,9 +114,9 @@ def test_only_futures_of_its_own_are_explained(make_kernel: MakeKernel) -> None:
     one, other = make_kernel("engine"), make_kernel("engine")
     theirs = python_app(calls.nothing, data_flow_kernel=other)()
     for future in (theirs, Future[Any]()):
-        with pytest.raises(TypeError, match="this kernel gave"):
+        with pytest.raises(TypeError, match="only the futures that it returned"):
             one.explain(future)
-        with pytest.raises(TypeError, match="this executor"):
+        with pytest.raises(TypeError, match="the futures that it returned"):
             one.executors["here"].explain(future)
 
 
@@ -142,5 +142,5 @@ def test_tasks_of_parsls_kernel_are_explained_by_their_executor(
             print(second.result())
     """
     printed = script.run(program, str(tmp_path / "runs"), gate.path)
-    waits = "It waits in the graph of Parsl's kernel for what is among its arguments."
+    waits = "It waits in the graph of Parsl's kernel for the futures among its arguments."
     assert printed.splitlines() == [waits, "1"]

@@ -1,4 +1,4 @@
-"""What a File says of itself, by path and by URL."""
+"""The attributes of a File, made from a path and from a URL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.parsl.files import File, is_file
+from gristmill.parsl import File
+from gristmill.parsl._kernel.files import is_file
 
 
 @pytest.mark.parametrize(

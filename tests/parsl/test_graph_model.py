@@ -1,4 +1,4 @@
-"""Random graphs with failures, retries, cancels and joins: the graph does what a model of it says."""
+"""Random graphs with failures, retries, cancels and joins: the graph behaves as a model of it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.parsl.dependencies import DEEP_DEPENDENCY_RESOLVER
-from gristmill.parsl.errors import DependencyError, JoinError
-from gristmill.parsl.futures import GraphFuture
-from gristmill.parsl.graph import Graph
-from gristmill.parsl.states import FINAL_STATES, States
-from gristmill.parsl.tasks import TaskRecord
+from gristmill.parsl._kernel.futures import GraphFuture
+from gristmill.parsl._kernel.graph import Graph
+from gristmill.parsl._kernel.tasks import Task
+from gristmill.parsl.dataflow.dependency_resolvers import DEEP_DEPENDENCY_RESOLVER
+from gristmill.parsl.dataflow.errors import DependencyError, JoinError
+from gristmill.parsl.dataflow.states import FINAL_STATES, States
 
 RETRIES = 1
 GOOD = {States.exec_done, States.memo_done}
@@ -33,7 +33,7 @@ class Modelled:
     attempts: int = 0
 
     def finish(self) -> bool:
-        """One attempt ends; whether it ended well."""
+        """Ends one attempt; returns whether it succeeded."""
         is_good = self.outcomes[self.attempts]
         self.attempts += 1
         if is_good:
@@ -43,7 +43,7 @@ class Modelled:
         return is_good
 
     def cancel(self) -> None:
-        """Cancels it, and what it has joined."""
+        """Cancels the task, and the tasks that it has joined."""
         if self.state in FINAL_STATES:
             return
         for inner in self.joins or () if self.state is States.joining else ():
@@ -51,7 +51,7 @@ class Modelled:
         self.state = States.cancelled
 
     def settle(self) -> bool:
-        """Takes the step that what it waits for allows; whether there was one."""
+        """Takes a step if the awaited tasks have ended; returns whether it took one."""
         waits_for = self.joins or [] if self.state is States.joining else self.needs
         if self.state not in (States.pending, States.joining):
             return False
@@ -78,16 +78,16 @@ class Hand:
 
 
 class Forgetful:
-    """A memoizer that knows nothing."""
+    """A memoizer that remembers nothing."""
 
-    def check_memo(self, task: TaskRecord) -> None:
-        """Never."""
+    def check_memo(self, task: Task) -> None:
+        """Finds no result."""
 
-    def update_memo_result(self, task: TaskRecord, value: object) -> None:
-        """Forgets it."""
+    def update_memo_result(self, task: Task, value: object) -> None:
+        """Ignores the result."""
 
-    def update_memo_exception(self, task: TaskRecord, error: BaseException) -> None:
-        """Forgets it."""
+    def update_memo_exception(self, task: Task, error: BaseException) -> None:
+        """Ignores the error."""
 
 
 @dataclass
@@ -96,7 +96,9 @@ class World:
 
     hand: Hand = field(default_factory=Hand)
     model: list[Modelled] = field(default_factory=list)
-    tasks: list[TaskRecord] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list)
+    #: Futures of the tasks: a task that has ended does not hold its future.
+    futures: list[GraphFuture] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         config = SimpleNamespace(retries=RETRIES, retry_handler=None, garbage_collect=True)
@@ -105,30 +107,31 @@ class World:
         self.kernel = SimpleNamespace(cancel_task=self.graph.cancel)
 
     def submit(self, needs: list[int], joins: list[int] | None, outcomes: list[bool]) -> None:
-        """A task that needs some earlier ones, and joins some."""
+        """Submits a task that needs some earlier ones, and joins some."""
         known = len(self.model)
         needed = sorted({number % known for number in needs}) if known else []
         joined = None if joins is None else [number % known for number in joins] if known else []
-        task = TaskRecord(
+        task = Task(
             id=known,
             dfk=self.kernel,
             executor="hand",
             func=print,
             func_name="print",
-            args=(known, [self.tasks[number].app_fu for number in needed]),
+            args=(known, [self.futures[number] for number in needed]),
             kwargs={},
             join=joined is not None,
             resource_specification={},
         )
         task.app_fu = GraphFuture(task)
-        task.depends = [self.tasks[number].app_fu for number in needed]
+        task.depends = [self.futures[number] for number in needed]
         self.tasks.append(task)
+        self.futures.append(task.app_fu)
         inner = None if joined is None else [self.model[number] for number in joined]
         self.model.append(Modelled([self.model[number] for number in needed], inner, outcomes))
         self.graph.add(task)
 
     def finish(self, choice: int) -> None:
-        """One of the running attempts ends."""
+        """Ends one of the running attempts."""
         running = [n for n, one in enumerate(self.model) if one.state is States.launched]
         if not running:
             return
@@ -140,30 +143,30 @@ class World:
             attempt.set_result(number)
         else:
             places = [self.model.index(inner) for inner in one.joins]
-            attempt.set_result([self.tasks[place].app_fu for place in places])
+            attempt.set_result([self.futures[place] for place in places])
 
     def cancel(self, choice: int) -> None:
-        """Any task is cancelled."""
+        """Cancels any task."""
         if self.model:
             number = choice % len(self.model)
             self.model[number].cancel()
-            self.tasks[number].app_fu.cancel()
+            self.futures[number].cancel()
 
     def compare(self) -> None:
-        """Every task is where the model has it, and its future says so."""
+        """Asserts that every task and its future are in the state of the model."""
         while any([one.settle() for one in self.model]):
             pass
         assert [task.status for task in self.tasks] == [one.state for one in self.model]
-        counted = {state: count for state, count in self.graph.census.counts.items() if count}
+        counted = {state: count for state, count in self.graph.task_states.counts.items() if count}
         states = [one.state for one in self.model]
         assert counted == {state: states.count(state) for state in set(states)}
         open_tasks = [n for n, one in enumerate(self.model) if one.state not in FINAL_STATES]
-        assert sorted(self.graph.census.tasks) == open_tasks
-        for one, task in zip(self.model, self.tasks, strict=True):
-            self.compare_future(one, task.app_fu)
+        assert sorted(self.graph.task_states.tasks) == open_tasks
+        for one, future in zip(self.model, self.futures, strict=True):
+            self.compare_future(one, future)
 
     def compare_future(self, one: Modelled, future: GraphFuture) -> None:
-        """A future shows the final state, and only that."""
+        """Asserts that a future shows the final state, and no other."""
         assert future.done() == (one.state in FINAL_STATES)
         assert future.cancelled() == (one.state is States.cancelled)
         if one.state is States.exec_done:
@@ -194,8 +197,8 @@ def test_every_task_goes_where_the_model_goes(program: list[tuple[Any, ...]]) ->
     for step, *details in program:
         getattr(world, step)(*details)
         world.compare()
-    # Whatever was left open ends when the attempts do.
+    # Attempts that are still open end here.
     for _ in range(4 * len(world.model)):
         world.finish(0)
         world.compare()
-    assert not world.graph.census.tasks
+    assert not world.graph.task_states.tasks

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from gristmill.parsl.presence import is_parsl_installed
+from gristmill.parsl._kernel.parsl_detection import is_parsl_installed
 
 needs_parsl = pytest.mark.skipif(not is_parsl_installed(), reason="needs Parsl")
 
@@ -25,8 +25,9 @@ def test_parsls_names_are_ours_afterwards_and_installing_twice_does_no_harm() ->
 import parsl, gristmill.parsl
 from parsl.dataflow.dflow import DataFlowKernel as Theirs
 gristmill.parsl.install(); gristmill.parsl.install(engine=True)
-from gristmill.parsl.kernel import DataFlowKernel
-from gristmill.parsl.futures import AppFuture, DataFuture
+from gristmill.parsl import DataFlowKernel
+from gristmill.parsl.dataflow.futures import AppFuture
+from gristmill.parsl.app.futures import DataFuture
 import parsl.dataflow.futures, parsl.app.futures, parsl.dataflow.dflow
 assert issubclass(parsl.DataFlowKernel, DataFlowKernel) and issubclass(parsl.DataFlowKernel, Theirs)
 assert parsl.dataflow.dflow.DataFlowKernel is parsl.DataFlowKernel
@@ -68,7 +69,7 @@ sys.modules["parsl"] = None
 import gristmill.parsl
 try:
     gristmill.parsl.install()
-except gristmill.errors.OptionalModuleMissing as error:
+except gristmill.parsl.errors.OptionalModuleMissing as error:
     print(error)
 """
-    assert "import gristmill as parsl" in _run(program)
+    assert "import gristmill.parsl as parsl" in _run(program)

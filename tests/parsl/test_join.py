@@ -1,4 +1,4 @@
-"""Join apps: their value is that of the futures they give."""
+"""Join apps: their value is the value of the futures that they return."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gristmill import DataFlowKernel, join_app, python_app
-from gristmill.parsl.errors import JoinError
+from gristmill.parsl import DataFlowKernel, join_app, python_app
+from gristmill.parsl.dataflow.errors import JoinError
 
 import calls
 from stage import Gate
@@ -62,7 +62,7 @@ def test_the_body_runs_in_this_process(kernel: DataFlowKernel) -> None:
     assert seen[0] is not threading.current_thread()
 
 
-def test_a_future_of_anybody_can_be_joined(kernel: DataFlowKernel) -> None:
+def test_a_foreign_future_can_be_joined(kernel: DataFlowKernel) -> None:
     mine: Future[int] = Future()
     joining = join_app(lambda: mine)()
     assert not joining.done()

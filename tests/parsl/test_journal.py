@@ -1,4 +1,4 @@
-"""Journals as Python sees them; what they survive is tested beside their source."""
+"""Journals as Python sees them. The Rust tests beside their source cover the faults that they survive."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def test_errors_say_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="closed"):
         journal.append(b"", b"")
     path.write_bytes(b"a diary of a few lines")
-    with pytest.raises(ValueError, match="is no journal"):
+    with pytest.raises(ValueError, match="is not a journal"):
         Journal(path)
-    with pytest.raises(ValueError, match="is no journal"):
+    with pytest.raises(ValueError, match="is not a journal"):
         Journal.read(path)
     with pytest.raises(FileNotFoundError):
         Journal.read(tmp_path / "missing")

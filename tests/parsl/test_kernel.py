@@ -1,4 +1,4 @@
-"""The kernel: loading, running, looking at it, ending it."""
+"""The kernel: loading, running, inspection, and its end."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-import gristmill
-from gristmill import Config, GristmillExecutor, ThreadPoolExecutor, python_app
+import gristmill.parsl as parsl
+from gristmill.parsl import Config, GristmillExecutor, ThreadPoolExecutor, python_app
+from gristmill.parsl.dataflow.states import States
 from gristmill.parsl.errors import ConfigurationError, NoDataFlowKernelError
 from gristmill.parsl.executors.base import ParslExecutor
-from gristmill.parsl.states import States
 
 import calls
 from kernels import configuration
@@ -29,41 +29,41 @@ KINDS = pytest.mark.parametrize("kind", ["threads", "engine"])
 
 @pytest.fixture
 def unloaded() -> Any:
-    """No kernel is loaded, and none is left."""
-    gristmill.clear()
+    """Makes sure that no kernel is loaded before and after the test."""
+    parsl.clear()
     yield
-    gristmill.clear()
+    parsl.clear()
 
 
 @pytest.mark.usefixtures("unloaded")
 class TestLoading:
     def test_a_kernel_is_loaded_until_it_is_cleaned_up(self, tmp_path: Path) -> None:
-        kernel = gristmill.load(configuration("threads", tmp_path))
-        assert gristmill.dfk() is kernel
+        kernel = parsl.load(configuration("threads", tmp_path))
+        assert parsl.dfk() is kernel
         kernel.cleanup()
         with pytest.raises(NoDataFlowKernelError):
-            gristmill.dfk()
+            parsl.dfk()
 
     def test_only_one_is_loaded_at_a_time(self, tmp_path: Path) -> None:
-        with gristmill.load(configuration("threads", tmp_path)) as kernel:
+        with parsl.load(configuration("threads", tmp_path)) as kernel:
             with pytest.raises(ConfigurationError, match="already"):
-                gristmill.load(configuration("threads", tmp_path))
-            assert gristmill.dfk() is kernel
-        with gristmill.load(configuration("threads", tmp_path)) as kernel:
-            assert gristmill.dfk() is kernel
+                parsl.load(configuration("threads", tmp_path))
+            assert parsl.dfk() is kernel
+        with parsl.load(configuration("threads", tmp_path)) as kernel:
+            assert parsl.dfk() is kernel
 
     def test_a_kernel_that_is_cleared_goes_on(self, tmp_path: Path) -> None:
-        kernel = gristmill.load(configuration("threads", tmp_path))
-        gristmill.clear()
+        kernel = parsl.load(configuration("threads", tmp_path))
+        parsl.clear()
         with pytest.raises(NoDataFlowKernelError):
-            gristmill.dfk()
+            parsl.dfk()
         assert python_app(abs, data_flow_kernel=kernel)(-1).result() == 1
         kernel.cleanup()
 
     def test_apps_use_the_kernel_that_is_loaded_when_they_are_called(self, tmp_path: Path) -> None:
         app = python_app(abs)
         for kind in ("threads", "engine"):
-            with gristmill.load(configuration(kind, tmp_path)) as kernel:
+            with parsl.load(configuration(kind, tmp_path)) as kernel:
                 future = app(-1)
                 assert future.task_record["dfk"] is kernel
                 assert future.result() == 1
@@ -74,14 +74,14 @@ class TestLoading:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        with gristmill.load() as kernel:
+        with parsl.load() as kernel:
             assert python_app(os.getpid)().result() != os.getpid()
             assert kernel.run_dir == str(tmp_path / "runinfo" / "000")
             assert Path(kernel.run_dir, "parsl.log").exists()
 
     def test_a_program_without_a_kernel_is_told_so(self) -> None:
         with pytest.raises(NoDataFlowKernelError, match="load"):
-            gristmill.wait_for_current_tasks()
+            parsl.wait_for_current_tasks()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_leaving_a_kernel_does_what_the_configuration_says(
     if mode == "wait":
         assert held.done()
         assert waits.result(timeout=0) == [1]
-    # With the others nothing is lost track of either.
+    # The kernel keeps track of both tasks in the other modes too.
     wait([held, waits])
 
 
@@ -204,7 +204,7 @@ def test_executors_may_be_added_later(make_kernel: Any, tmp_path: Path) -> None:
 
 
 class Broken(ParslExecutor):
-    """Cannot be started."""
+    """An executor that cannot be started."""
 
     label = "broken"
 
@@ -213,10 +213,10 @@ class Broken(ParslExecutor):
         raise OSError("no such machine")
 
     def submit(self, func: Any, /, resource_specification: Any, *args: Any, **kwargs: Any) -> Any:
-        """Never called."""
+        """Does nothing; the kernel never calls this."""
 
     def shutdown(self) -> None:
-        """Has nothing to do."""
+        """Does nothing."""
 
 
 @pytest.mark.usefixtures("unloaded")
@@ -230,9 +230,9 @@ def test_an_executor_that_does_not_start_ends_the_load_and_leaves_nothing(tmp_pa
 
     broken = configuration("threads", tmp_path, executors=[Counted(), Broken()])
     with pytest.raises(OSError, match="machine"):
-        gristmill.load(broken)
+        parsl.load(broken)
     assert Counted.ended == 1
-    with gristmill.load(configuration("threads", tmp_path)):
+    with parsl.load(configuration("threads", tmp_path)):
         assert python_app(abs)(-1).result() == 1
 
 
@@ -243,7 +243,7 @@ def test_runs_have_numbered_folders(make_kernel: Any, tmp_path: Path) -> None:
 
 
 def test_programs_that_start_together_get_different_folders(tmp_path: Path) -> None:
-    program = "from gristmill.parsl.run_folder import make_run_folder as make; input()\n"
+    program = "from gristmill.parsl._kernel.run_folder import make_run_folder as make; input()\n"
     program += f"for _ in range(50): print(make({str(tmp_path)!r}))"
     running = [
         subprocess.Popen(
@@ -283,11 +283,12 @@ def test_lines_of_a_log_begin_with_the_time_in_seconds(make_kernel: Any) -> None
 def test_a_program_that_forgets_to_clean_up_ends_and_is_warned(script: Script) -> None:
     printed = script.run(
         """
-        import gristmill, logging, sys
+        import logging, sys
+        import gristmill.parsl as parsl
         handler = logging.StreamHandler(sys.stdout)
         logging.getLogger("parsl").addHandler(handler)
-        gristmill.load(gristmill.Config(initialize_logging=False, run_dir=sys.argv[1]))
-        print(gristmill.python_app(abs)(-1).result())
+        parsl.load(parsl.Config(initialize_logging=False, run_dir=sys.argv[1]))
+        print(parsl.python_app(abs)(-1).result())
         """,
         str(script._folder / "runs"),
     )

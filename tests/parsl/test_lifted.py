@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from gristmill import DataFlowKernel, join_app, python_app
-from gristmill.parsl.errors import DependencyError
-from gristmill.parsl.futures import AppFuture
+from gristmill.parsl import DataFlowKernel, join_app, python_app
+from gristmill.parsl.dataflow.errors import DependencyError
+from gristmill.parsl.dataflow.futures import AppFuture
 
 import calls
 
-WAYS = pytest.mark.parametrize("way", ["lane", "graph"])
+WAYS = pytest.mark.parametrize("way", ["fast_path", "graph"])
 
 
 @python_app
@@ -22,7 +22,7 @@ def same(value: Any, inputs: Any = ()) -> Any:
 
 
 def submit(way: str, value: Any) -> Any:
-    return same(value) if way == "lane" else same(value, inputs=[0])
+    return same(value) if way == "fast_path" else same(value, inputs=[0])
 
 
 @WAYS

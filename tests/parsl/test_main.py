@@ -1,16 +1,18 @@
-"""Programs that import Parsl run on Gristmill's kernel as they are."""
+"""Programs that import Parsl run unchanged on Gristmill's kernel."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gristmill.parsl.presence import is_parsl_installed
+from gristmill.parsl._kernel.parsl_detection import is_parsl_installed
 
 pytestmark = pytest.mark.skipif(not is_parsl_installed(), reason="needs Parsl")
 
@@ -78,15 +80,180 @@ def _run(tmp_path: Path, *options: str, program: str = PROGRAM) -> Any:
 def test_an_unmodified_program_runs(tmp_path: Path, options: tuple[str, ...], is_here: str) -> None:
     done = _run(tmp_path, *options)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["leaving", "gristmill.parsl.kernel", is_here]
+    assert done.stdout.split() == ["leaving", "gristmill.parsl._kernel.kernel", is_here]
 
 
-def test_a_program_is_run_as_python_would(tmp_path: Path) -> None:
-    (tmp_path / "beside.py").write_text("name = 'beside'")
-    program = (
-        "import sys, beside\nprint(__name__, beside.name, sys.argv[1:], __file__)\nsys.exit(7)"
+#: Programs by the behaviour that they show.
+LIKE_PYTHON = {
+    "names of __main__": """
+        \"\"\"What it is about.\"\"\"
+        import sys
+
+        main = vars(sys.modules["__main__"])
+        for name in sorted(main):
+            if name.startswith("__"):
+                value = main[name]
+                print(name, type(value) if name in ("__builtins__", "__loader__") else repr(value))
+    """,
+    "arguments and paths": """
+        import sys
+
+        print(sys.argv, sys.path, __file__)
+    """,
+    "modules beside it": "import beside; print(beside.name)",
+    "__file__ after a change of the folder": """
+        import os
+        import tempfile
+
+        os.chdir(tempfile.mkdtemp())
+        print(os.path.isabs(__file__), os.path.exists(__file__), open(__file__).read())
+    """,
+    "spawned processes": """
+        import multiprocessing
+
+        def double(value):
+            return 2 * value
+
+        if __name__ == "__main__":
+            for method in ("spawn", "forkserver", "fork"):
+                with multiprocessing.get_context(method).Pool(1) as pool:
+                    print(method, pool.map(double, [1, 2]))
+    """,
+    "annotations that are values": """
+        def function(value: 1 + 1):
+            pass
+
+        print(function.__annotations__)
+    """,
+    "pickles of its own functions": """
+        import pickle
+
+        def function():
+            pass
+
+        print(pickle.loads(pickle.dumps(function)) is function)
+    """,
+    "an exit code": "raise SystemExit(7)",
+    "a text to leave with": "import sys; sys.exit('leaving')",
+    "an exception": """
+        def divide():
+            return 1 / 0
+
+        try:
+            divide()
+        except ZeroDivisionError as error:
+            raise KeyError("missing") from error
+    """,
+    "an exception that nothing may be set on": """
+        class Frozen(Exception):
+            def __setattr__(self, name, value):
+                raise TypeError(name)
+
+        raise Frozen("frozen")
+    """,
+    "a group of exceptions": "raise ExceptionGroup('several', [ValueError(1), TypeError(2)])",
+    "a syntax error": "def function(:",
+    "a hook for exceptions": """
+        import sys
+        import traceback
+
+        def hook(kind, error, trace):
+            print(kind, error, [frame.name for frame in traceback.extract_tb(trace)])
+
+        sys.excepthook = hook
+        raise ValueError("hooked")
+    """,
+    # The tests may have been started with interrupts ignored.
+    "an interrupt": """
+        import signal
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.raise_signal(signal.SIGINT)
+    """,
+    "an exception at exit": """
+        import atexit
+
+        @atexit.register
+        def fail():
+            raise ValueError("late")
+    """,
+}
+
+
+_ADDRESS = re.compile("0x[0-9a-f]+")
+
+
+def _ends(tmp_path: Path, *command: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, *command, "one", "--two", "--", "-3"],
+        text=True,
+        capture_output=True,
+        cwd=tmp_path,
     )
-    done = _run(tmp_path, program=program)
-    assert done.returncode == 7
-    expected = f"__main__ beside {[str(tmp_path / 'runs')]} {tmp_path / 'program.py'}\n"
-    assert done.stdout == expected
+    printed, errors = (_ADDRESS.sub("", text) for text in (done.stdout, done.stderr))
+    return done.returncode, printed, errors
+
+
+@pytest.mark.parametrize("what", LIKE_PYTHON)
+def test_a_program_runs_as_python_runs_it(tmp_path: Path, what: str) -> None:
+    (tmp_path / "beside.py").write_text("name = 'beside'")
+    (tmp_path / "program.py").write_text(textwrap.dedent(LIKE_PYTHON[what]))
+    assert _ends(tmp_path, "-m", "gristmill.parsl", "program.py") == _ends(tmp_path, "program.py")
+
+
+@pytest.mark.parametrize("options", [("folder",), ("archive.zip",), ("-m", "folder"), ("link.py",)])
+@pytest.mark.parametrize("what", ["names of __main__", "arguments and paths", "an exception"])
+def test_folders_archives_modules_and_links_run_as_python_runs_them(
+    tmp_path: Path, options: tuple[str, ...], what: str
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "__main__.py").write_text(textwrap.dedent(LIKE_PYTHON[what]))
+    with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
+        archive.write(folder / "__main__.py", "__main__.py")
+    (tmp_path / "link.py").symlink_to(folder / "__main__.py")
+    ours = _ends(tmp_path, "-m", "gristmill.parsl", *options)
+    assert ours == _ends(tmp_path, *options)
+
+
+@pytest.mark.parametrize("options", [("missing.py",), ("-m", "missing"), (".",)])
+def test_what_cannot_be_run_is_said_as_python_says_it(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    assert _ends(tmp_path, "-m", "gristmill.parsl", *options) == _ends(tmp_path, *options)
+
+
+def test_the_search_path_is_left_alone_where_it_is_safe(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import sys; print(sys.path, sys.flags.safe_path)")
+    ours = _ends(tmp_path, "-P", "-m", "gristmill.parsl", "program.py")
+    assert ours == _ends(tmp_path, "-P", "program.py")
+
+
+MONITORED = """
+import os
+import sqlite3
+import parsl
+from parsl.monitoring import MonitoringHub
+from parsl.executors import ThreadPoolExecutor
+
+
+@parsl.python_app
+def double(value):
+    return 2 * value
+
+
+if __name__ == "__main__":
+    hub = MonitoringHub(resource_monitoring_enabled=False, workflow_name="it")
+    config = parsl.Config(executors=[ThreadPoolExecutor()], monitoring=hub, initialize_logging=False)
+    with parsl.load(config):
+        print([double(value).result() for value in range(3)])
+    with sqlite3.connect("runinfo/monitoring.db") as found:
+        print(found.execute("SELECT workflow_name, tasks_completed_count FROM workflow").fetchall())
+        print(found.execute("SELECT count(*) FROM task").fetchall())
+"""
+
+
+def test_parsls_own_monitoring_works(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(MONITORED)
+    expected = (0, "[0, 2, 4]\n[('it', 3)]\n[(3,)]\n", "")
+    assert _ends(tmp_path, "-m", "gristmill.parsl", "program.py") == expected

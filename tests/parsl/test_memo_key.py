@@ -1,4 +1,4 @@
-"""Which calls are the same: what a key depends on, and what it does not."""
+"""Equal calls: the parts of a call that its key depends on, and the parts that it ignores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.parsl.memo_key import MemoKeyError, id_for_memo, make_key
+from gristmill.parsl._kernel.memo_key import make_key
+from gristmill.parsl.dataflow.memoization import MemoKeyError, id_for_memo
 
 numpy = pytest.importorskip("numpy")
 pandas = pytest.importorskip("pandas")
@@ -64,7 +65,7 @@ Pair = namedtuple("Pair", "left right")
 
 ARRAY = numpy.arange(12).reshape(3, 4)
 
-#: No two of these are the same argument.
+#: Arguments that all differ from each other.
 DIFFERENT: list[Any] = [
     None, True, False, 0, 1, -1, 2**70, -(2**70), 1.0, 0.0, -0.0, float("inf"), float("nan"), 1j, 1 + 0j,
     "", "1", "a", "é", "\ud800", b"", b"a", b"1", bytearray(b"a"), "a" * 1000, "a" * 1001, b"a" * 1000,
@@ -130,7 +131,7 @@ SIMPLE = st.recursive(
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal, in type too."""
+    """Returns whether two values are equal in type too."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
@@ -166,7 +167,7 @@ def test_ignored_names_do_not_count_and_need_not_be_there() -> None:
 
 SCRIPT = """
 import sys; sys.path[:0] = {path!r}
-from gristmill.parsl.memo_key import make_key
+from gristmill.parsl._kernel.memo_key import make_key
 import dataclasses, pathlib
 @dataclasses.dataclass
 class Point:
@@ -187,7 +188,7 @@ def test_a_key_is_the_same_in_every_process() -> None:
 
 
 def made(source: str, name: str = "app", **names: object) -> Callable[..., Any]:
-    """The function of this name in a module with this source."""
+    """Returns the function of this name in a module with this source."""
     module = types.ModuleType("program")
     module.__dict__.update(names)
     exec(compile(textwrap.dedent(source), "program.py", "exec"), module.__dict__)
@@ -398,7 +399,7 @@ def test_a_registration_for_a_builtin_type_is_used() -> None:
     try:
         assert key(1, [1], a=1) == key(2, [3], a=4)
     finally:
-        # singledispatch has no way to take one back.
+        # singledispatch cannot unregister a type.
         registry = next(
             cell.cell_contents
             for cell in id_for_memo.register.__closure__ or ()

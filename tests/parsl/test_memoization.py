@@ -1,4 +1,4 @@
-"""A call that was made before is not made again: in one run, and with others at the same time."""
+"""A repeated call is not run again: in one run, and with equal calls at the same time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from memo_tasks import ask, call, fail, make_task, start, succeed
 
+from gristmill.parsl.dataflow.memoization import BasicMemoizer, CheckpointCommand, Memoizer
 from gristmill.parsl.errors import ConfigurationError
-from gristmill.parsl.memoization import BasicMemoizer, CheckpointCommand, Memoizer
 
 calls: list[Any] = []
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from gristmill.parsl.memo_key import MemoKeyError
-from gristmill.parsl.memoization import BasicMemoizer
+from gristmill.parsl.dataflow.memoization import BasicMemoizer, MemoKeyError
 
 pytest.importorskip("parsl.version")
 parsl = importlib.import_module("parsl")
@@ -19,7 +18,7 @@ parsl = importlib.import_module("parsl")
 
 @pytest.fixture
 def load(tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Loads Parsl with our memoizer; a run ends when the next begins."""
+    """Yields a function that loads Parsl with our memoizer; a run ends when the next begins."""
 
     def begin(retries: int = 0, **options: Any) -> Any:
         end()

@@ -1,4 +1,4 @@
-"""What Parsl's own executors say of their blocks and nodes is recorded."""
+"""Records of blocks and nodes that Parsl's own executors report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gristmill.parsl.monitoring.blocks import Blocks
+from gristmill.parsl._kernel.monitoring.blocks import Blocks
 
 pytest.importorskip("parsl.version")
 from parsl.monitoring.message_type import MessageType
@@ -71,5 +71,5 @@ def test_a_message_that_cannot_be_read_is_logged_and_the_next_one_is_not_lost(
     assert caplog.text.count("could not be recorded") == 2
 
 
-def test_messages_of_other_kinds_are_nobodys() -> None:
+def test_messages_of_other_kinds_are_ignored() -> None:
     assert recorded((MessageType.RESOURCE_INFO, {"task_id": 1})) == []

@@ -1,4 +1,4 @@
-"""The database that a monitored run is written to: its tables, and its batches."""
+"""The database of a monitored run: its tables, and its batches."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from gristmill.parsl import MonitoringHub
+from gristmill.parsl._kernel.monitoring import writer as writing
+from gristmill.parsl._kernel.monitoring.database import Database
+from gristmill.parsl._kernel.monitoring.schema import adding
+from gristmill.parsl._kernel.monitoring.writer import Writer
 from gristmill.parsl.errors import ConfigurationError
-from gristmill.parsl.monitoring import writer as writing
-from gristmill.parsl.monitoring.database import Database
-from gristmill.parsl.monitoring.hub import MonitoringHub
-from gristmill.parsl.monitoring.schema import adding
-from gristmill.parsl.monitoring.writer import Writer
 
-#: What Parsl 2026.10.26 makes: name, type, ``!`` for what is never null and the place in the key.
+#: Tables that Parsl 2026.10.26 makes: name, type, ``!`` for columns that are never null, and the position in the key.
 PARSLS = {
     "workflow": "run_id TEXT!1 workflow_name TEXT workflow_version TEXT time_began DATETIME! time_completed DATETIME "
     "host TEXT! user TEXT! rundir TEXT! tasks_failed_count INTEGER! tasks_completed_count INTEGER!",
@@ -50,7 +50,7 @@ def columns_of(path: Path, table: str) -> str:
 
 
 def block(status: str) -> tuple[str, Sequence[Any]]:
-    """A statement with one row."""
+    """Returns a statement with one row."""
     return adding("block", BLOCK), [
         ("run", "label", status, None, "2026-01-01 00:00:00.000000", status)
     ]
@@ -64,7 +64,7 @@ def statuses(path: Path) -> list[str]:
 
 
 class StandIn:
-    """A database that notes its batches, and fails as often as it is told to."""
+    """A stand-in for a database that records its batches, and fails a given number of times."""
 
     def __init__(self, failures: int = 0) -> None:
         self.failures = failures
@@ -82,7 +82,7 @@ class StandIn:
 
 
 def writer_to(database: StandIn) -> Writer:
-    """One that writes when it has to, or is closed, and never because time has passed."""
+    """Returns a writer that writes when its buffer is full or it is closed, and never because of time."""
     return Writer(database, list, period=10_000)  # type: ignore[arg-type]
 
 
@@ -133,7 +133,7 @@ def test_a_reader_in_the_middle_of_its_transaction_does_not_hold_up_the_run(tmp_
     database.close()
 
 
-def test_a_run_may_begin_while_somebody_reads(tmp_path: Path) -> None:
+def test_a_run_may_begin_while_another_program_reads(tmp_path: Path) -> None:
     Database(tmp_path / "it.db").close()
     reader = sqlite3.connect(tmp_path / "it.db", isolation_level=None)
     reader.execute("BEGIN")
@@ -211,7 +211,7 @@ def test_who_finds_the_queue_full_waits_until_it_is_written(
         writer.put(number)
     writer.close()
     assert [number for batch in database.batches for number in batch] == list(range(25))
-    # Each time one more than there is room for.
+    # Each batch has one row more than the buffer has room for.
     assert [len(batch) for batch in database.batches] == [11, 11, 3]
 
 

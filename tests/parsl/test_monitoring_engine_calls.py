@@ -1,4 +1,6 @@
-"""Plain calls that are monitored and not measured: the engine runs them by itself, and its tags tell of them."""
+"""Plain calls that are monitored without resource measurements: the engine runs them by itself, and its timings
+describe them.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from typing import Any
 
 import pytest
 
-import gristmill
-from gristmill.parsl.executors import GristmillExecutor
-from gristmill.parsl.monitoring import engine_calls
+import gristmill.parsl as parsl
+from gristmill.parsl import GristmillExecutor
+from gristmill.parsl._kernel.monitoring import engine_calls
 
 import monitored
 import monitored_tasks
@@ -30,10 +32,10 @@ def run(folder: Path, **options: Any) -> Any:
 
 
 def test_a_plain_call_stays_with_the_engine(tmp_path: Path) -> None:
-    app = gristmill.python_app(monitored_tasks.double)
+    app = parsl.python_app(monitored_tasks.double)
     with run(tmp_path) as kernel:
         app(1).result()
-        assert kernel.lanes.of(app) is not None
+        assert kernel.fast_paths.of(app) is not None
     assert query(tmp_path, STATES.format(0)) == [
         "pending",
         "launched",
@@ -44,9 +46,9 @@ def test_a_plain_call_stays_with_the_engine(tmp_path: Path) -> None:
 
 
 def test_a_call_that_may_be_tried_again_does_not(tmp_path: Path) -> None:
-    app = gristmill.python_app(monitored_tasks.fail)
+    app = parsl.python_app(monitored_tasks.fail)
     with run(tmp_path, retries=1) as kernel:
-        assert kernel.lanes.of(app) is None
+        assert kernel.fast_paths.of(app) is None
         app("badly").exception()
     assert (
         query(tmp_path, "SELECT task_fail_history FROM try ORDER BY try_id")
@@ -57,33 +59,32 @@ def test_a_call_that_may_be_tried_again_does_not(tmp_path: Path) -> None:
 def test_plain_calls_name_those_that_they_depend_on(tmp_path: Path) -> None:
     with run(tmp_path):
         first, second = (
-            gristmill.python_app(monitored_tasks.double)(1),
-            gristmill.python_app(monitored_tasks.double)(2),
+            parsl.python_app(monitored_tasks.double)(1),
+            parsl.python_app(monitored_tasks.double)(2),
         )
-        gristmill.python_app(pow)(first, exp=second).result()
-        gristmill.python_app(sum)([second, 5]).result()
+        parsl.python_app(pow)(first, exp=second).result()
+        parsl.python_app(sum)([second, 5]).result()
     assert query(tmp_path, "SELECT task_depends FROM task ORDER BY task_id") == ["", "", "0,1", "1"]
 
 
 def test_failures_of_plain_calls_are_told_apart(tmp_path: Path) -> None:
     with run(tmp_path):
-        failed = gristmill.python_app(monitored_tasks.fail)("badly")
-        assert gristmill.python_app(monitored_tasks.double)(failed).exception() is not None
+        failed = parsl.python_app(monitored_tasks.fail)("badly")
+        assert parsl.python_app(monitored_tasks.double)(failed).exception() is not None
     assert query(tmp_path, STATES.format(0))[-1] == "failed"
     assert query(tmp_path, STATES.format(1))[-1] == "dep_fail"
-    assert query(tmp_path, "SELECT task_fail_history FROM try ORDER BY task_id") == [
-        "ValueError('badly')",
-        "",
-    ]
-    assert query(tmp_path, "SELECT task_fail_count FROM task ORDER BY task_id") == [1, 0]
+    own, propagated = query(tmp_path, "SELECT task_fail_history FROM try ORDER BY task_id")
+    assert own == "ValueError('badly')"
+    assert propagated.startswith("DependencyError('Dependency failure for task 1")
+    assert query(tmp_path, "SELECT task_fail_count FROM task ORDER BY task_id") == [1, 1]
     assert query(tmp_path, "SELECT tasks_failed_count FROM workflow") == [1]
 
 
 def test_a_plain_call_that_waits_is_cancelled(tmp_path: Path, gate: Gate) -> None:
     with run(tmp_path):
-        blocker = gristmill.python_app(enter)(gate.path)
+        blocker = parsl.python_app(enter)(gate.path)
         gate.wait_entered()
-        waiting = gristmill.python_app(monitored_tasks.double)(blocker)
+        waiting = parsl.python_app(monitored_tasks.double)(blocker)
         assert waiting.cancel()
         with pytest.raises(CancelledError):
             waiting.result()
@@ -93,7 +94,7 @@ def test_a_plain_call_that_waits_is_cancelled(tmp_path: Path, gate: Gate) -> Non
 
 def test_what_runs_at_the_moment_is_launched(tmp_path: Path, gate: Gate) -> None:
     with run(tmp_path):
-        blocker = gristmill.python_app(enter)(gate.path)
+        blocker = parsl.python_app(enter)(gate.path)
         gate.wait_entered()
         while "launched" not in query(tmp_path, STATES.format(0)):
             pass
@@ -107,7 +108,7 @@ def test_all_calls_are_found_however_many_one_batch_looks_at(
 ) -> None:
     monkeypatch.setattr(engine_calls, "_LOOKS_MAX", 3)
     with run(tmp_path):
-        futures = deque(map(gristmill.python_app(monitored_tasks.double), range(100)))
+        futures = deque(map(parsl.python_app(monitored_tasks.double), range(100)))
         assert sum(future.result() for future in futures) == 9900
     assert query(tmp_path, "SELECT count(*) FROM status WHERE task_status_name = 'exec_done'") == [
         100
@@ -116,7 +117,7 @@ def test_all_calls_are_found_however_many_one_batch_looks_at(
 
 def test_a_value_lives_no_longer_than_who_wants_it(tmp_path: Path) -> None:
     with run(tmp_path):
-        value = weakref.ref(gristmill.python_app(monitored_tasks.make)().result())
+        value = weakref.ref(parsl.python_app(monitored_tasks.make)().result())
         while not query(tmp_path, "SELECT 1 FROM status WHERE task_status_name = 'exec_done'"):
             pass
         gc.collect()

@@ -1,4 +1,4 @@
-"""What a monitored run says of each task's use of its machine."""
+"""The resources that each task of a monitored run has used."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-import gristmill
-from gristmill.parsl.executors import GristmillExecutor
-from gristmill.parsl.monitoring.measure import measured, taken_from, value_in
+import gristmill.parsl as parsl
+from gristmill.parsl import GristmillExecutor
+from gristmill.parsl._kernel.monitoring.measure import measured, taken_from, value_in
 
 import monitored
 import monitored_tasks
 from monitored import query
 from monitored_tasks import CPU_S, MEMORY_SIZE
+from stage import Script
 
 
 def resources(folder: Path, columns: str, task_id: int = 0) -> list[Any]:
@@ -26,7 +27,7 @@ def resources(folder: Path, columns: str, task_id: int = 0) -> list[Any]:
 
 def test_a_task_has_its_cpu_time_and_its_memory(tmp_path: Path) -> None:
     with monitored.run(tmp_path):
-        gristmill.python_app(monitored_tasks.use_much)().result()
+        parsl.python_app(monitored_tasks.use_much)().result()
     first, last = resources(
         tmp_path,
         "psutil_process_time_user + psutil_process_time_system, psutil_process_memory_resident",
@@ -41,8 +42,8 @@ def test_a_task_has_its_cpu_time_and_its_memory(tmp_path: Path) -> None:
 
 def test_one_tasks_use_is_not_the_next_ones(tmp_path: Path) -> None:
     with monitored.run(tmp_path, executor=GristmillExecutor(max_workers=1)):
-        gristmill.python_app(monitored_tasks.use_much)().result()
-        gristmill.python_app(len)("").result()
+        parsl.python_app(monitored_tasks.use_much)().result()
+        parsl.python_app(len)("").result()
     used = "max(psutil_process_time_user + psutil_process_time_system)"
     assert resources(tmp_path, used, 1) < resources(tmp_path, used, 0)
     assert resources(tmp_path, "DISTINCT psutil_process_pid", 0) == resources(
@@ -51,7 +52,7 @@ def test_one_tasks_use_is_not_the_next_ones(tmp_path: Path) -> None:
 
 
 def test_commands_count_for_the_task_that_ran_them(tmp_path: Path) -> None:
-    @gristmill.bash_app
+    @parsl.bash_app
     def burn() -> str:
         return "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"
 
@@ -65,7 +66,7 @@ def test_a_long_task_is_read_again_and_again_by_one_thread_of_its_worker(tmp_pat
     with monitored.run(
         tmp_path, executor=GristmillExecutor(max_workers=1), resource_monitoring_interval=0.01
     ):
-        sample = gristmill.python_app(monitored_tasks.be_sampled)
+        sample = parsl.python_app(monitored_tasks.be_sampled)
         assert [sample(count).result() for count in (2, 5)] == [1, 1]
     assert query(tmp_path, "SELECT count(*) >= 6 FROM resource WHERE task_id = 1") == [1]
     assert set(resources(tmp_path, "resource_monitoring_interval")) == {0.01}
@@ -75,13 +76,13 @@ def test_a_long_task_is_read_again_and_again_by_one_thread_of_its_worker(tmp_pat
 
 def test_a_task_that_raises_has_its_resources(tmp_path: Path) -> None:
     with monitored.run(tmp_path):
-        assert gristmill.python_app(monitored_tasks.fail)("badly").exception() is not None
+        assert parsl.python_app(monitored_tasks.fail)("badly").exception() is not None
     assert len(resources(tmp_path, "psutil_process_status")) == 2
 
 
 def test_an_interval_of_nothing_is_no_reading(tmp_path: Path) -> None:
     with monitored.run(tmp_path, resource_monitoring_interval=0):
-        gristmill.python_app(len)("").result()
+        parsl.python_app(len)("").result()
     assert resources(tmp_path, "*") == []
     assert query(tmp_path, "SELECT count(*) FROM status WHERE task_status_name = 'running'") == [1]
 
@@ -89,7 +90,7 @@ def test_an_interval_of_nothing_is_no_reading(tmp_path: Path) -> None:
 def test_files_that_a_task_reads_count(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(bytes(300_000))
     with monitored.run(tmp_path):
-        gristmill.python_app(Path.read_bytes)(tmp_path / "data").result()
+        parsl.python_app(Path.read_bytes)(tmp_path / "data").result()
     (read,) = resources(tmp_path, "max(psutil_process_disk_read)")
     assert read >= 300_000
 
@@ -116,7 +117,7 @@ def test_a_process_that_a_task_forks_reads_itself(tmp_path: Path) -> None:
     def fork() -> bool:
         import os
 
-        from gristmill.parsl.monitoring.readings import take
+        from gristmill.parsl._kernel.monitoring.readings import take
 
         child = os.fork()
         if child == 0:
@@ -124,4 +125,30 @@ def test_a_process_that_a_task_forks_reads_itself(tmp_path: Path) -> None:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
     with monitored.run(tmp_path):
-        assert gristmill.python_app(fork)().result()
+        assert parsl.python_app(fork)().result()
+
+
+def test_a_task_is_read_after_one_that_was_interrupted_as_readings_began(script: Script) -> None:
+    program = script.start(
+        """
+        import os, threading
+        from gristmill.parsl._kernel.monitoring import sampling
+
+        start = threading.Thread.start
+
+        def interrupted(thread):
+            threading.Thread.start = start
+            raise KeyboardInterrupt
+
+        threading.Thread.start = interrupted
+        try:
+            sampling.begin(0.01)
+        except KeyboardInterrupt:
+            print("interrupted")
+        watch = sampling.begin(0.01)
+        while len(watch.readings) < 2:
+            os.sched_yield()
+        print("read")
+        """
+    )
+    assert program.communicate()[0] == "interrupted\nread\n"

@@ -1,21 +1,20 @@
-"""What a monitored run leaves in its database."""
+"""The database contents after a monitored run."""
 
 from __future__ import annotations
 
+import datetime
 import getpass
 import os
 import signal
 import sqlite3
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import gristmill
-from gristmill.parsl.executors import ThreadPoolExecutor
-from gristmill.parsl.files import File
-from gristmill.parsl.pool import ParslPoolExecutor
+import gristmill.parsl as parsl
+from gristmill.parsl import File, ThreadPoolExecutor
+from gristmill.parsl.concurrent import ParslPoolExecutor
 
 import monitored
 from monitored import query
@@ -26,17 +25,17 @@ pytestmark = pytest.mark.slow
 STATES = "SELECT task_status_name FROM status WHERE task_id = {} ORDER BY timestamp, rowid"
 WHOLE_LIFE = ["pending", "launched", "running", "running_ended", "exec_done"]
 
-#: Programs of their own find the package under test.
+#: An environment in which programs find the package under test.
 ENVIRONMENT = {
     "PYTHONPATH": os.pathsep.join(
-        [str(Path(__file__).parent), str(Path(gristmill.__file__).parents[1])]
+        [str(Path(__file__).parent), str(Path(parsl.__file__).parents[2])]
     )
 }
 PROGRAM = """
     import sys
-    import gristmill, monitored
+    import gristmill.parsl as parsl, monitored
 
-    @gristmill.python_app
+    @parsl.python_app
     def double(number):
         return 2 * number
 
@@ -54,7 +53,7 @@ def fail(text: str) -> None:
 
 
 class FailsOnce:
-    """A function that leaves a file behind to know that it was called."""
+    """A function that fails at its first call. It leaves a file behind to know of that call."""
 
     __name__ = "fails_once"
 
@@ -69,7 +68,7 @@ class FailsOnce:
 
 
 def app(function: Any, **options: Any) -> Any:
-    return gristmill.python_app(function, **options)
+    return parsl.python_app(function, **options)
 
 
 def test_a_run_is_a_workflow_that_began_and_completed(tmp_path: Path) -> None:
@@ -82,14 +81,12 @@ def test_a_run_is_a_workflow_that_began_and_completed(tmp_path: Path) -> None:
     assert query(tmp_path, "SELECT time_completed >= time_began FROM workflow") == [1]
 
 
-def test_a_run_without_a_name_has_its_programs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    main: Any = sys.modules["__main__"]
-    monkeypatch.setattr(main, "__file__", "/work/screen.py", raising=False)
-    with monitored.run(tmp_path):
-        pass
-    assert query(tmp_path, "SELECT workflow_name FROM workflow") == ["screen.py"]
+def test_a_run_without_a_name_has_that_of_the_file_that_makes_the_kernel(tmp_path: Path) -> None:
+    with monitored.run(tmp_path) as kernel:
+        assert kernel.workflow_name == "monitored.py"
+        datetime.datetime.fromisoformat(kernel.workflow_version)
+    named = query(tmp_path, "SELECT workflow_name, workflow_version FROM workflow")
+    assert named == [("monitored.py", kernel.workflow_version)]
 
 
 def test_a_task_goes_through_its_states(tmp_path: Path) -> None:
@@ -157,7 +154,7 @@ def test_tasks_name_those_that_they_depend_on(tmp_path: Path) -> None:
 
 def test_a_join_app_names_what_it_waits_for(tmp_path: Path) -> None:
     with monitored.run(tmp_path):
-        assert gristmill.join_app(lambda: [app(double)(1), app(double)(2)])().result() == [2, 4]
+        assert parsl.join_app(lambda: [app(double)(1), app(double)(2)])().result() == [2, 4]
     assert query(tmp_path, "SELECT task_joins FROM try WHERE task_id = 0") == ["1,2"]
     assert "joining" in query(tmp_path, STATES.format(0))
 
@@ -184,7 +181,7 @@ def test_a_cancelled_task_is_a_failed_one(tmp_path: Path) -> None:
 def test_files_and_streams_have_their_names(tmp_path: Path) -> None:
     output, stdout = tmp_path / "out.txt", str(tmp_path / "log.txt")
 
-    @gristmill.bash_app
+    @parsl.bash_app
     def touch(inputs: Any = (), outputs: Any = (), stdout: Any = None, stderr: Any = None) -> str:
         return f"touch {outputs[0]}"
 
@@ -274,11 +271,10 @@ def test_a_program_that_ends_without_cleanup_has_all_of_its_rows(
 
 
 def test_parsls_module_path_has_the_hub() -> None:
-    import gristmill.monitoring
+    import gristmill.parsl.monitoring
+    from gristmill.parsl import MonitoringHub
 
-    from gristmill.parsl.monitoring.hub import MonitoringHub
-
-    assert gristmill.monitoring.MonitoringHub is MonitoringHub
+    assert gristmill.parsl.monitoring.MonitoringHub is MonitoringHub
 
 
 def test_the_visualizer_of_parsl_shows_a_run(tmp_path: Path) -> None:

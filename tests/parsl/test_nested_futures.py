@@ -1,4 +1,4 @@
-"""Futures inside containers are waited for, whichever way a call takes."""
+"""Futures inside containers are waited for, on the fast path and through the graph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import gristmill as parsl
+import gristmill.parsl as parsl
 
 
 @parsl.python_app

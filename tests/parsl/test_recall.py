@@ -1,4 +1,6 @@
-"""Calls of apps with ``cache=True`` that the engine runs by itself: as fast as others, and no less remembered."""
+"""Calls of apps with ``cache=True`` that the engine runs by itself: as fast as plain calls, and remembered as other
+calls.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,16 @@ from typing import Any
 
 import pytest
 
-from gristmill import AUTO_LOGNAME, GristmillExecutor, python_app
-from gristmill.parsl.checkpoint import KnownResults, get_all_checkpoints
-from gristmill.parsl.engine_futures import EngineFuture
-from gristmill.parsl.exits import CheckpointedFuture
-from gristmill.parsl.memoization import BasicMemoizer
-from gristmill.parsl.states import States
+from gristmill.parsl import AUTO_LOGNAME, DataFlowKernel, GristmillExecutor, python_app
+from gristmill.parsl._kernel.checkpoint import KnownResults
+from gristmill.parsl._kernel.engine_futures import EngineFuture
+from gristmill.parsl._kernel.exit_checkpoints import CheckpointedFuture
+from gristmill.parsl.dataflow.memoization import BasicMemoizer
+from gristmill.parsl.dataflow.states import States
+from gristmill.parsl.utils import get_all_checkpoints, get_last_checkpoint
 
 import calls
+from kernels import configuration
 from stage import Gate
 
 MODES = [None, "task_exit", "dfk_exit"]
@@ -27,7 +31,7 @@ MODES = [None, "task_exit", "dfk_exit"]
 
 @pytest.fixture(params=MODES)
 def kernel(request: pytest.FixtureRequest, make_kernel: Any) -> Any:
-    """A kernel on the engine, for each way of writing checkpoints."""
+    """Returns a kernel on the engine, for each checkpoint mode."""
     return make_kernel("engine", memoizer=BasicMemoizer(checkpoint_mode=request.param))
 
 
@@ -36,7 +40,7 @@ def cached(kernel: Any, function: Callable[..., Any], **options: Any) -> Any:
 
 
 def stored(folder: Path) -> int:
-    """How many results the checkpoints of a run's folder have."""
+    """Returns the number of results in the checkpoints of a run's folder."""
     known = KnownResults()
     for checkpoint in get_all_checkpoints(str(folder)):
         known.load(checkpoint)
@@ -53,6 +57,19 @@ def test_a_call_is_run_by_the_engine_once(kernel: Any, tmp_path: Path) -> None:
     assert again.result() == [1, 2]
     assert (first.task_status(), again.task_status()) == ("exec_done", "memo_done")
     assert note.read_text().split("\n")[:-1] == ["[1, 2]"]
+
+
+def test_a_call_that_shares_another_ones_result_is_counted_once(kernel: Any, hold: Gate) -> None:
+    app = cached(kernel, calls.enter)
+    first = app(hold.path, 7)
+    hold.wait_entered()
+    second = app(hold.path, 7)
+    hold.open()
+    assert first.result() == second.result()
+    kernel.wait_for_current_tasks()
+    counts = kernel.task_state_counts
+    counted = {state.name: count for state, count in counts.items() if count}
+    assert counted == {"exec_done": 1, "memo_done": 1}
 
 
 def test_a_call_that_runs_is_waited_for(kernel: Any, hold: Gate) -> None:
@@ -181,6 +198,27 @@ def test_the_next_run_has_the_results_of_this_one(
     assert len(note.read_text().split()) == 50
 
 
+@pytest.mark.parametrize("kind", ["threads", "engine"])
+@pytest.mark.parametrize("mode", ["task_exit", "dfk_exit", "manual"])
+def test_the_last_checkpoint_has_the_results_of_earlier_runs_that_the_last_one_used(
+    make_kernel: Any, tmp_path: Path, kind: str, mode: Any
+) -> None:
+    note = tmp_path / "note"
+    for files in (None, None, "last"):
+        runs = tmp_path / "runs"
+        last = files and get_last_checkpoint(str(runs))
+        kernel = make_kernel(
+            kind, memoizer=BasicMemoizer(checkpoint_mode=mode, checkpoint_files=last)
+        )
+        app = cached(kernel, calls.log_and_give)
+        # Each value is computed twice and written once.
+        assert [app(str(note), number % 5).result() for number in range(10)] == [0, 1, 2, 3, 4] * 2
+        assert app(str(note), 5).result() == 5
+        kernel.cleanup()
+        assert kernel.memoizer.checkpointed_tasks == 6
+    assert len(note.read_text().split()) == 6
+
+
 def test_two_engines_do_not_mix_their_tasks(make_kernel: Any) -> None:
     executors = [GristmillExecutor(label, max_workers=1) for label in ("one", "two")]
     memoizer = BasicMemoizer(checkpoint_mode="task_exit")
@@ -209,9 +247,25 @@ def test_cycles_through_futures_are_collected(make_kernel: Any, way: str) -> Non
     kernel = make_kernel("engine", memoizer=BasicMemoizer(checkpoint_mode="task_exit"))
     reference = close_cycle(cached(kernel, calls.same)({"one": 1}), way)
     kernel.cleanup()
-    kernel.memoizer.memo_lookup_table.clear()
     gc.collect()
     assert reference() is None
+
+
+@pytest.mark.interpreter
+@pytest.mark.parametrize("mode", MODES)
+def test_a_kernel_that_has_ended_goes_with_its_engine(tmp_path: Path, mode: Any) -> None:
+    memoizer = BasicMemoizer(checkpoint_mode=mode)
+    kernel = DataFlowKernel(configuration("engine", tmp_path, memoizer=memoizer))
+    future = cached(kernel, calls.same)([1])
+    assert future.result() == [1]
+    kernel.cleanup()
+    engine = weakref.ref(kernel.executors["here"])
+    del kernel
+    gc.collect()
+    assert engine() is not None, "its future is still there"
+    del future
+    gc.collect()
+    assert engine() is None
 
 
 def test_the_record_of_a_task_has_its_key(make_kernel: Any) -> None:

@@ -1,4 +1,4 @@
-"""What is tried again when a task fails, how often, and who pays for it."""
+"""Retries of failed tasks: which failures are retried, how often, and the costs that the retry handler sets."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 import gristmill
-from gristmill import join_app, python_app
-from gristmill.parsl.errors import DependencyError, JoinError
-from gristmill.parsl.executors.threads import ThreadPoolExecutor
+from gristmill.parsl import ThreadPoolExecutor, join_app, python_app
+from gristmill.parsl.dataflow.errors import DependencyError, JoinError
 
 import calls
 from attempts import die_first, fail_and_die, fail_first
 
 KINDS = pytest.mark.parametrize("kind", ["threads", "engine"])
-#: Plain calls go to the engine by themselves, those with ``inputs`` by way of the graph.
+#: Plain calls take the fast path to the engine; calls with ``inputs`` go through the graph.
 WAYS = pytest.mark.parametrize("named", [{}, {"inputs": [0]}], ids=["plain", "with inputs"])
 
 
@@ -55,7 +54,7 @@ def test_a_lost_worker_has_a_budget_of_its_own(
     kernel = make_kernel("engine", retries=0, loss_retries=1)
     app = python_app(die_first, data_flow_kernel=kernel)
     assert app(str(tmp_path / "good"), 1, **named).result() == 2
-    with pytest.raises(gristmill.WorkerLost, match="SIGKILL"):
+    with pytest.raises(gristmill.WorkerLostError, match="SIGKILL"):
         app(str(tmp_path / "bad"), 2, **named).result()
     with pytest.raises(ValueError, match="run 1"):
         python_app(fail_first, data_flow_kernel=kernel)(str(tmp_path / "fail"), 1, **named).result()
@@ -77,7 +76,7 @@ def test_lost_workers_are_covered_by_the_retries_if_nothing_is_said(
     app = python_app(die_first, data_flow_kernel=make_kernel("engine", retries=1))
     assert app(str(tmp_path / "good"), 1, **named).result() == 2
     app = python_app(die_first, data_flow_kernel=make_kernel("engine"))
-    with pytest.raises(gristmill.WorkerLost):
+    with pytest.raises(gristmill.WorkerLostError):
         app(str(tmp_path / "bad"), 1, **named).result()
 
 
@@ -131,12 +130,12 @@ def test_a_failed_dependency_is_not_tried_again(
 
 
 class Refusing(ThreadPoolExecutor):
-    """Does not take the first submissions."""
+    """An executor that refuses the first submissions."""
 
     left = 2
 
     def submit(self, func: Any, /, resource_specification: Any, *args: Any, **named: Any) -> Any:
-        """Refuses some."""
+        """Refuses the first submissions, and accepts later ones."""
         self.left -= 1
         if self.left >= 0:
             raise OSError("busy")

@@ -1,4 +1,4 @@
-"""What apps may ask for with ``parsl_resource_specification``."""
+"""The requests that apps can make with ``parsl_resource_specification``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import gristmill as parsl
-from gristmill.parsl.errors import InvalidResourceSpecification
-from gristmill.parsl.executors import GristmillExecutor
-from gristmill.parsl.executors.specification import Specification, read
+import gristmill.parsl as parsl
+from gristmill.parsl import GristmillExecutor
+from gristmill.parsl._kernel.executors.specification import Specification, read
+from gristmill.parsl.executors.errors import InvalidResourceSpecification
 
 import calls
 
@@ -45,3 +45,19 @@ def test_what_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidResourceSpecification) as caught:
         read(wrong)
     assert str(next(iter(wrong))) in str(caught.value)
+
+
+def test_a_call_may_ask_for_something_though_its_function_has_no_such_parameter(
+    engine_only: parsl.DataFlowKernel,
+) -> None:
+    @parsl.python_app
+    def double(number: int) -> int:
+        return 2 * number
+
+    @parsl.bash_app
+    def say(word: str) -> str:
+        return f"test {word} = hello"
+
+    asked = {"cores": 1}
+    assert double(4, parsl_resource_specification=asked).result() == 8
+    assert say("hello", parsl_resource_specification=asked).result() == 0

@@ -10,9 +10,9 @@ from typing import IO, Any
 
 import pytest
 
-from gristmill.parsl.files import File
-from gristmill.parsl.staging.errors import StagingError
-from gristmill.parsl.staging.ftp import FTPInTaskStaging, FTPSeparateTaskStaging
+from gristmill.parsl import File
+from gristmill.parsl.data_provider.ftp import FTPInTaskStaging, FTPSeparateTaskStaging
+from gristmill.parsl.data_provider.staging import StagingError
 
 from staging_kernel import StandInKernel, kernel_of
 
@@ -20,7 +20,7 @@ CONTENT = bytes(range(256)) * 5_000
 
 
 class Server:
-    """Serves ``/pub/data/in.bin`` to anonymous, and to ann with her password; breaks off ``short.bin``."""
+    """A server of ``/pub/data/in.bin`` for anonymous, and for ann with her password. It breaks off ``short.bin``."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -59,7 +59,7 @@ class Server:
                     directory = operand
                     self.say(lines, "250 there")
                 elif verb == "TYPE":
-                    self.say(lines, "200 so be it")
+                    self.say(lines, "200 done")
                 elif verb in ("EPSV", "PASV"):
                     high, low = divmod(data.getsockname()[1], 256)
                     passive = f"227 at (127,0,0,1,{high},{low})"

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from gristmill import Executor
-from gristmill.parsl.files import File
-from gristmill.parsl.staging.errors import StagingError
-from gristmill.parsl.staging.http import HTTPInTaskStaging, HTTPSeparateTaskStaging
+from gristmill.parsl import File
+from gristmill.parsl.data_provider.http import HTTPInTaskStaging, HTTPSeparateTaskStaging
+from gristmill.parsl.data_provider.staging import StagingError
 
 from staging_kernel import StandInKernel, kernel_of
 
@@ -24,7 +24,7 @@ CONTENT = bytes(range(256)) * 20_000
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers as the path says."""
+    """A request handler that answers according to the path."""
 
     def do_GET(self) -> None:
         answers: dict[str, Callable[[], None]] = {

@@ -1,4 +1,4 @@
-"""Files of another host, copied within the tasks that read and write them; the host is a folder here."""
+"""Files of another host, copied within the tasks that read and write them. A folder stands for the host."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from gristmill.parsl.files import File
-from gristmill.parsl.staging.errors import StagingError
-from gristmill.parsl.staging.rsync import RSyncStaging
+from gristmill.parsl import File
+from gristmill.parsl.data_provider.rsync import RSyncStaging
+from gristmill.parsl.data_provider.staging import StagingError
 
 from staging_kernel import StandInKernel, kernel_of
 
-#: As rsync: names behind ``--``; the part before a colon, if it comes before a slash, is the host.
+#: A stand-in for rsync. Names come behind ``--``; a part before a colon is the host if no slash precedes the colon.
 RSYNC = """\
 #!/usr/bin/env python3
 import shutil, sys
@@ -57,7 +57,7 @@ def fail(file: File) -> None:
 
 
 def writing(kernel: StandInKernel, function: Any, file: File) -> tuple[Any, File]:
-    """What the kernel does with a file that a task writes."""
+    """Wraps a function as the kernel does for a file that a task writes; returns it and the file."""
     copy = file.cleancopy()
     assert kernel.data_manager.stage_out(copy, "cluster", Future()) is None
     return kernel.data_manager.replace_task_stage_out(copy, function, "cluster"), copy

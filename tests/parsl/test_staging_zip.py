@@ -1,4 +1,4 @@
-"""Files inside zip archives: taken out for tasks, added by tasks, by several at once."""
+"""Files inside zip archives: tasks extract them and add them, several at the same time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ from typing import Any
 
 import pytest
 
-from gristmill.parsl.files import File
-from gristmill.parsl.staging.errors import StagingError, ZipAuthorityError, ZipFileError
-from gristmill.parsl.staging.zip import ZipFileStaging, zip_path_split
+from gristmill.parsl import File
+from gristmill.parsl.data_provider.staging import StagingError
+from gristmill.parsl.data_provider.zip import (
+    ZipAuthorityError,
+    ZipFileError,
+    ZipFileStaging,
+    zip_path_split,
+)
 
 from stage import Script
 from staging_kernel import StandInKernel, kernel_of
@@ -148,7 +153,7 @@ def test_many_tasks_add_to_one_archive_at_once(kernel: StandInKernel, archive: P
 
 def test_parsl_and_we_exclude_each_other(kernel: StandInKernel, archive: Path) -> None:
     filelock = pytest.importorskip("filelock")
-    from gristmill.parsl.staging import archive as archives
+    from gristmill.parsl._kernel.staging import archive as archives
 
     theirs = filelock.FileLock(f"{archive}.lock", timeout=0)
     archive.parent.mkdir()
@@ -206,7 +211,7 @@ def test_an_archive_survives_the_death_of_who_adds_to_it(
     with script.start(
         """
         import os, signal, sys, zipfile
-        from gristmill.parsl.staging.archive import add_member
+        from gristmill.parsl._kernel.staging.archive import add_member
 
         def die(opened):
             opened.fp.flush()
@@ -321,7 +326,7 @@ def test_a_zip_url_is_divided_behind_the_archive() -> None:
     "path", ["/tmp/data.txt", "/tmp/a.zip", "/tmp/a.zip/", "/a.zip//etc/passwd", "/a.zip/x/../../y"]
 )
 def test_a_zip_url_without_a_member_inside_is_refused(kernel: StandInKernel, path: str) -> None:
-    with pytest.raises(ZipFileError, match="not the form"):
+    with pytest.raises(ZipFileError, match="a file in an archive has the form"):
         kernel.run(text_of, File(f"zip:{path}"))
     assert not kernel.called
 

@@ -1,4 +1,4 @@
-"""Configurations written for Parsl's executors, where Parsl is not installed: on Gristmill's engine, or refused."""
+"""Configurations for Parsl's executors where Parsl is not installed: they run on the engine, or are refused."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from gristmill import Config, _native, python_app
-from gristmill.parsl import launchers, providers
+from gristmill import _native
+from gristmill.parsl import Config, python_app
+from gristmill.parsl._kernel import launchers, providers
+from gristmill.parsl._kernel.executors import substitutes
+from gristmill.parsl._kernel.executors.substitutes import HighThroughputExecutor
+from gristmill.parsl._kernel.launchers import SimpleLauncher
+from gristmill.parsl._kernel.log_configs import FileLogging, JSONLogging
+from gristmill.parsl._kernel.providers import LocalProvider, SlurmProvider
 from gristmill.parsl.errors import OptionalModuleMissing
-from gristmill.parsl.executors import substitutes
-from gristmill.parsl.executors.substitutes import HighThroughputExecutor
-from gristmill.parsl.launchers import SimpleLauncher
-from gristmill.parsl.log_configs import FileLogging, JSONLogging
-from gristmill.parsl.providers import LocalProvider, SlurmProvider
 
 import calls
 

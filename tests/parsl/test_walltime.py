@@ -1,4 +1,4 @@
-"""Time limits of apps: what runs longer ends with ``AppTimeout``, and so does everything it started."""
+"""Time limits of apps: a task beyond its limit ends with ``AppTimeout``, and so do all processes that it started."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from gristmill import DataFlowKernel, bash_app, python_app
-from gristmill.parsl.errors import AppTimeout
+from gristmill.parsl import DataFlowKernel, bash_app, python_app
+from gristmill.parsl.app.errors import AppTimeout
 
 import calls
 from stage import Gate
 
-#: Short, and long enough that a task has begun.
+#: A short limit that still lets a task begin, seconds.
 SHORT = 0.3
 
 
@@ -48,7 +48,7 @@ def enter(path: str, walltime: float = SHORT) -> None:
 
 @bash_app
 def background(path: str, walltime: float | None = None, stderr: Any = None) -> str:
-    """Its child says who it is, and both would stay for ever."""
+    """Returns a command that writes the process id of its child; neither of the two ends by itself."""
     return f"(trap '' TERM; sleep 1000) & echo $! > {path}; cat {path}.never"
 
 
@@ -113,11 +113,13 @@ def test_a_limit_is_one_failure_among_others(make_kernel: Any, tmp_path: Path, k
 
 def test_a_call_that_waits_does_not_use_its_time(make_kernel: Any, hold: Gate) -> None:
     kernel = make_kernel("engine")
-    held = [python_app(calls.enter, data_flow_kernel=kernel)(hold.path) for _ in range(2)]
+    # A function that is sent by value: both workers have imported what loads such a function before the limit counts.
+    enter = python_app(lambda path: calls.enter(path), data_flow_kernel=kernel)
+    held = [enter(hold.path) for _ in range(2)]
     for _ in held:
         hold.wait_entered()
     limited = python_app(sleep.func, data_flow_kernel=kernel)(0, walltime=SHORT)
-    # Longer than the limit, as measured by another task that runs out of it.
+    # Another task runs out of twice the limit, so more than the limit has passed.
     other = make_kernel("threads")
     wait([python_app(spin.func, data_flow_kernel=other)(walltime=2 * SHORT)])
     hold.open(2)

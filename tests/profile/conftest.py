@@ -1,4 +1,4 @@
-"""What the tests of profiles share: a skip where nobody may look into processes."""
+"""Shared fixtures of the tests of profiles: a skip where users may not inspect processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gristmill._profile import permission
 
 @pytest.fixture
 def may_profile() -> None:
-    """Skips a test where py-spy is not installed, or not permitted to look."""
+    """Skips a test where py-spy is not installed, or may not inspect processes."""
     try:
         permission.sampler()
     except permission.CannotProfile as error:

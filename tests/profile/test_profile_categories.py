@@ -1,4 +1,4 @@
-"""Which of the ten categories a sampled stack belongs to, and how waiting is told from working."""
+"""The category, one of ten, of each sampled stack, and the distinction of waiting and working."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGES = f"{LIBRARY}/site-packages"
 OURS = Path(gristmill.__file__).parent
 LIBC = "/usr/lib/x86_64-linux-gnu/libc.so.6"
 
-#: Ends of stacks, outermost first, as they are seen with Parsl's executor and with ours.
+#: Ends of stacks, outermost frame first, as they are sampled with Parsl's executor and with ours.
 STACKS: list[tuple[Category, str]] = [
     ("poll", f"Interchange.start ({PACKAGES}/parsl/interchange.py:1);Poller.poll ({PACKAGES}/zmq/sugar/poll.py:80)"),
     ("poll", f"Loop.run ({PACKAGES}/distributed/core.py:1);EpollSelector.select ({LIBRARY}/selectors.py:451)"),
@@ -39,7 +39,7 @@ STACKS: list[tuple[Category, str]] = [
     ("standard library", f"score (/home/a.py:1);time_sleep (/usr/lib/libpython3.12.so.1.0);clock_nanosleep ({LIBC})"),
     ("program", f"_work ({OURS}/_zygote.py:1);score (/home/a.py:1)"),
     ("program", f"score (/home/a.py:1);product ({PACKAGES}/numpy/linalg.py:1);gemm ({PACKAGES}/numpy.libs/libblas.so)"),
-    ("program", f"_work ({OURS}/_zygote.py:1);run ({OURS}/bench/apps/kernels.py:1)"),
+    ("program", f"_work ({OURS}/_zygote.py:1);run (/src/gristmill_bench/apps/kernels.py:1)"),
     ("program", "score (/home/logging/queue.py:1)"),
     ("program", "score (/home/ray/parsl/program.py:1)"),
 ]  # fmt: skip

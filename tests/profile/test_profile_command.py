@@ -1,4 +1,4 @@
-"""``gristmill profile`` runs a program as it is and says where the time of its threads went."""
+"""``gristmill profile`` runs a program unchanged and reports where the time of its threads went."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def profile(
 
 
 class Page(HTMLParser):
-    """What a page would load, and whether what it opens is closed."""
+    """A parser that collects the resources that a page would load, and checks that each opened tag is closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Page(HTMLParser):
 def test_a_profiled_program_does_what_it_does_and_leaves_a_report(tmp_path: Path) -> None:
     program, folder = tmp_path / "program.py", tmp_path / "out"
     program.write_text(PROGRAM)
-    done = profile("--rate", "50", "--tags", "9", "--output", str(folder), str(program), "<b>", stdin="in")  # fmt: skip
+    done = profile("--rate", "50", "--timings", "9", "--output", str(folder), str(program), "<b>", stdin="in")  # fmt: skip
     assert (done.stdout, done.returncode) == ("in ['<b>'] __main__\n", 3)
     assert "said aside\n" in done.stderr
     found = json.loads((folder / "profile.json").read_text())
@@ -84,7 +84,7 @@ def test_a_profiled_program_does_what_it_does_and_leaves_a_report(tmp_path: Path
         assert max(rows[name]["categories"], key=rows[name]["categories"].get) == "program", name
     assert all(len(row["categories"]) <= 10 for row in rows.values())
     _check_garbage(found["garbage"])
-    assert len(found["tags"]) == 6
+    assert len(found["timings"]) == 6
     _check_page((folder / "report.html").read_text(), str(program))
     _check_timeline(json.loads((folder / "timeline.json").read_text()))
 
@@ -94,7 +94,7 @@ def _check_garbage(garbage: dict[str, object]) -> None:
     assert isinstance(generations, list)
     assert isinstance(counts, list)
     assert generations[-1]["collections"] >= 1
-    # At first there is some garbage too, which is not there any more when lists are.
+    # At the start there is some garbage too, which is gone once the lists exist.
     assert max(tracked for _, tracked, _ in counts) > counts[0][1] + 49_000
 
 
@@ -182,11 +182,11 @@ def test_what_cannot_be_profiled_is_said_before_it_runs(tmp_path: Path) -> None:
     here = {"PATH": str(tmp_path)}
     for words, said in (
         (["nowhere.py"], "there is no file nowhere.py"),
-        (["binary"], "is no Python program"),
+        (["binary"], "is not a Python program"),
         (["--", "-m"], "followed by no module"),
         (["--rate", "0", str(program)], "--rate must be between"),
         (["--compare-gc", "-1", str(program)], "must not be negative"),
-        (["--quiet", str(program)], "would lose all"),
+        (["--quiet", str(program)], "--quiet needs --output"),
         (["--output", str(program), str(program)], "File exists"),
     ):
         done = profile(*words, environment=here)

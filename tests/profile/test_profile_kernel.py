@@ -1,4 +1,4 @@
-"""What the kernel says of threads: of real ones, and of what files of /proc may have."""
+"""The kernel's information about threads: of real threads, and of possible contents of /proc."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from gristmill._profile import kernel
 from gristmill._profile.kernel import Watch, static_data
 from gristmill._profile.permission import refusal
 
-#: Sleeps in a read, in a poll, and in a lock; and two threads that want one interpreter.
+#: A program with threads that sleep in a read, in a poll and in a lock, and two threads that compete for one
+#: interpreter.
 PROGRAM = """
 import os, select, sys, threading
 from _thread import start_new_thread
@@ -69,7 +70,9 @@ def test_threads_sleep_in_what_they_wait_for() -> None:
 
 
 def _is_settled(seen: dict[str, kernel.WatchedThread]) -> bool:
-    """Whether each was seen as what it is; the test's own time limit ends a wait for what does not come."""
+    """Returns whether each thread was seen in its state; the test's time limit ends a wait for a state that never
+    comes.
+    """
     wanted = {"kind 0": "receive", "kind 1": "poll", "kind 2": "semaphore"}
     if sys._is_gil_enabled() if hasattr(sys, "_is_gil_enabled") else True:
         wanted |= {"kind 3": kernel.INTERPRETER, "kind 4": kernel.INTERPRETER}
@@ -124,7 +127,7 @@ def test_this_interpreter_has_static_data() -> None:
     ("scope", "is_privileged", "word"),
     [("0", False, None), ("1", False, None), ("2", True, None), ("2", False, "root"), ("3", True, "boot")],
 )  # fmt: skip
-def test_a_kernel_that_lets_nobody_look_is_named(
+def test_a_kernel_that_permits_no_tracing_is_named(
     scope: str, is_privileged: bool, word: str | None
 ) -> None:
     reason = refusal(scope, is_privileged)

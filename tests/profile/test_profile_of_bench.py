@@ -1,4 +1,4 @@
-"""A run of the suite that is profiled."""
+"""A profiled run of the suite."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-if any(importlib.util.find_spec(name) is None for name in ("msgspec", "pydantic", "tomli_w")):
-    pytest.skip("gristmill[bench] is not installed", allow_module_level=True)
+if importlib.util.find_spec("gristmill_bench") is None:
+    pytest.skip("gristmill-bench is not installed", allow_module_level=True)
 
+from gristmill import instruments
 from gristmill._cli import main
 from gristmill._profile import permission
-from gristmill.bench import BenchError, resolve
+from gristmill_bench import BenchError, resolve
 
 RUN = ["bench", "run", "--profile", "--app", "synthetic", "--app.structure", "bag"]
 
@@ -68,8 +69,8 @@ def test_a_run_that_cannot_be_profiled_is_refused_before_it_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse() -> str:
-        raise permission.CannotProfile("nobody may look")
+        raise permission.CannotProfile("tracing is forbidden")
 
-    monkeypatch.setattr(permission, "sampler", refuse)
-    with pytest.raises(BenchError, match=r"run\.profile: .*nobody may look"):
+    monkeypatch.setattr(instruments, "find_sampler", refuse)
+    with pytest.raises(BenchError, match=r"run\.profile: .*tracing is forbidden"):
         resolve({"app": {"name": "fib"}, "run": {"profile": True}})

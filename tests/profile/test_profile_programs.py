@@ -1,4 +1,4 @@
-"""A program runs as it would by itself, whatever it does with its folder, its main module and its children."""
+"""A profiled program runs as it would by itself, whatever it does with its folder, its main module and its children."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-#: A thread of it goes on when its main thread has come to its end, and names a function to another process.
+#: A program with a thread that continues after the end of its main thread, and pickles a function by name.
 LATE = """
 import pickle, threading
 
@@ -77,7 +77,9 @@ def test_a_module_that_is_not_there_is_named(tmp_path: Path) -> None:
     for name in ("nowhere", "nowhere.inside", "plain"):
         done = run("trace", "--", "-m", name, folder=tmp_path)
         assert done.returncode == 1
-        assert f"No module named {name}" in done.stderr.splitlines()[-1], name
+        said = done.stderr.splitlines()[-1]
+        assert name in said
+        assert "No module named" in said, "as Python says it"
 
 
 @pytest.mark.usefixtures("may_profile")
@@ -87,10 +89,10 @@ def test_a_program_may_leave_its_folder(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
     assert "tracked objects" in done.stderr
-    traced = ["trace", "--record", "tags", "--html", "page", "leaves.py"]
+    traced = ["trace", "--record", "timings", "--html", "page", "leaves.py"]
     (tmp_path / "sub").rmdir()
     assert run(*traced, folder=tmp_path).returncode == 0
-    assert {"tags", "page"} <= set(os.listdir(tmp_path))
+    assert {"timings", "page"} <= set(os.listdir(tmp_path))
 
 
 @pytest.mark.usefixtures("may_profile")

@@ -1,4 +1,4 @@
-"""How threads become rows of a profile, and what is drawn of them and of objects."""
+"""Rows of a profile, made from threads, and the drawings of rows and of object counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a terminal and others tell a profile reaches the program, and nothing is left behind."""
+"""Signals to a profile reach the program, and the profile leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_signal_is_answered_by_the_program(number: signal.Signals, tmp_path: P
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         if number == signal.SIGINT:
-            # As a terminal does it: to all of the foreground.
+            # A terminal sends it so: to the whole foreground group.
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)
@@ -53,7 +53,7 @@ def test_a_signal_is_answered_by_the_program(number: signal.Signals, tmp_path: P
 
 
 def _marked(folder: Path) -> list[str]:
-    """Processes of the test that are still there."""
+    """Returns the test's processes that still run."""
     found = []
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -79,7 +79,7 @@ def test_what_a_killed_profile_has_left_goes_with_the_next_one_when_its_program_
     environment = os.environ | {"TMPDIR": str(scratch), "GRISTMILL_MARK": str(tmp_path)}
 
     def next_one() -> set[str]:
-        """What is left beside the next profile."""
+        """Runs another profile; returns the folders that exist afterwards."""
         subprocess.run(
             command, env=environment, input="\n", capture_output=True, text=True, check=True
         )
@@ -100,11 +100,11 @@ def test_what_a_killed_profile_has_left_goes_with_the_next_one_when_its_program_
         select.select([guard], [], [])
         os.close(guard)
     assert not next_one()
-    assert program.exists(), "a link is nobody's folder"
+    assert program.exists(), "a link is not a folder of the profile"
 
 
 def _guard_above(program: Path) -> int:
-    """The process whose child runs a program, to be waited for."""
+    """Returns a file descriptor of the process whose child runs the program. It is readable once the process ends."""
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:
             words = Path("/proc", process, "cmdline").read_bytes().split(b"\0")

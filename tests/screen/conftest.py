@@ -1,4 +1,4 @@
-"""What the tests of the screen share: one trained model, and a skip where RDKit is missing."""
+"""Shared fixtures of the tests of the screen: one trained model, and a skip where RDKit is missing."""
 
 import importlib.util
 import sys
@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import pytest
 from threadpoolctl import threadpool_limits
 
-from gristmill.screen.design import lacking
+from molecular_screen.design import lacking
 
 from not_installed import NotInstalled
 
 if TYPE_CHECKING:
-    from gristmill.screen.data import Property
-    from gristmill.screen.surrogate import Surrogate
+    from molecular_screen.data import Property
+    from molecular_screen.surrogate import Surrogate
 
 MISSING = [name for name in ("rdkit", "numpy", "datamol") if importlib.util.find_spec(name) is None]
 
 
 def reason(module_path: Path) -> str | None:
-    """Why the tests of a module cannot run here."""
+    """Returns why the tests of a module cannot run here, or ``None``."""
     if MISSING:
-        return f"requirements/screen.txt: {', '.join(MISSING)} missing"
+        return f"examples/molecular_screen/requirements.txt: {', '.join(MISSING)} missing"
     return lacking() if module_path.name.startswith("test_design") else None
 
 
@@ -38,7 +38,7 @@ def pytest_pycollect_makemodule(
 
 @pytest.fixture(autouse=True, scope="session")
 def single_thread() -> Iterator[None]:
-    """The quantum code with one thread, as workers have it: several sum in another order each time."""
+    """Runs the quantum code with one thread, as workers do: several threads would sum in another order each time."""
     if lacking() is None:
         with threadpool_limits(1):
             yield
@@ -48,13 +48,13 @@ def single_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def measured() -> "list[Property]":
-    from gristmill.screen import data
+    from molecular_screen import data
 
     return [data.solubility(), data.hydration()]
 
 
 @pytest.fixture(scope="session")
 def surrogates(measured: "list[Property]") -> "list[Surrogate]":
-    from gristmill.screen import surrogate
+    from molecular_screen import surrogate
 
     return [surrogate.train(source, seed=0) for source in measured]

@@ -1,4 +1,4 @@
-"""Stands in for the engine, so that the screen is tested without it: same calls, standard pool."""
+"""A stand-in for the engine, so that the screen can be tested without it: the same calls on a standard pool."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -6,7 +6,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
-from gristmill.screen.score import Model, load
+from molecular_screen.score import Model, load
 
 
 class StandIn(ProcessPoolExecutor):

@@ -1,10 +1,10 @@
-"""The surrogate learns from what was simulated, and the next batch is what it thinks best of."""
+"""The surrogate learns from simulated molecules, and the next batch has the molecules that it predicts to be best."""
 
 import pytest
 
-from gristmill.screen.design import learning
-from gristmill.screen.design.learning import Choice
-from gristmill.screen.design.simulation import Simulation
+from molecular_screen.design import learning
+from molecular_screen.design.learning import Choice
+from molecular_screen.design.simulation import Simulation
 
 CHAINS = ["C" * size for size in range(4, 12)]
 

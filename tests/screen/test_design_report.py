@@ -1,4 +1,4 @@
-"""What the loop found is printed, and is a section of the page that stands alone."""
+"""The findings of the loop are printed, and form a self-contained section of the page."""
 
 import re
 from dataclasses import replace
@@ -6,22 +6,22 @@ from html.parser import HTMLParser
 
 import pytest
 
-from gristmill.screen import __main__ as command
-from gristmill.screen.design import page, printed
-from gristmill.screen.design.learning import Choice
-from gristmill.screen.design.outcome import Design, Plan, Round, best_mean_ev
-from gristmill.screen.design.simulation import Simulation
+from molecular_screen import __main__ as command
+from molecular_screen.design import page, printed
+from molecular_screen.design.learning import Choice
+from molecular_screen.design.outcome import Design, Plan, Round, best_mean_ev
+from molecular_screen.design.simulation import Simulation
 
 FIRST = Round(
     0,
     [Choice("CCCO", None), Choice("CCCN", None), Choice("C[Se]C", None)],
-    [Simulation("CCCO", 10.0, "", 0.1, 0.2), Simulation("CCCN", 9.0), Simulation("C[Se]C", None)],
+    [Simulation("CCCO", 10.0, "", 0.2), Simulation("CCCN", 9.0), Simulation("C[Se]C", None)],
     1.5,
 )
 SECOND = Round(
     1,
     [Choice("CCC#N", 11.0), Choice("CCCF", 12.0)],
-    [Simulation("CCC#N", 12.0, "", 0.1, 0.3), Simulation("CCCF", 12.0)],
+    [Simulation("CCC#N", 12.0, "", 0.3), Simulation("CCCF", 12.0)],
     2.5,
 )
 DESIGN = Design(

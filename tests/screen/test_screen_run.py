@@ -1,4 +1,4 @@
-"""The whole job on a given executor: same scores as serially, a report that stands alone."""
+"""The whole job on a given executor: the same scores as a serial run, and a self-contained report."""
 
 import io
 import re
@@ -9,13 +9,23 @@ from pathlib import Path
 import pytest
 from standin import StandIn, open_stand_in
 
-from gristmill.screen import __main__ as command
-from gristmill.screen import data, design, ranking, report, run, score, surrogate, timing
-from gristmill.screen.data import Molecule
-from gristmill.screen.progress import Progress
-from gristmill.screen.ranking import Ranking
-from gristmill.screen.report import Findings
-from gristmill.screen.surrogate import Surrogate
+from molecular_screen import (
+    INSTALL_HINT,
+    data,
+    design,
+    ranking,
+    report,
+    run,
+    score,
+    surrogate,
+    timing,
+)
+from molecular_screen import __main__ as command
+from molecular_screen.data import Molecule
+from molecular_screen.progress import Progress
+from molecular_screen.ranking import Ranking
+from molecular_screen.report import Findings
+from molecular_screen.surrogate import Surrogate
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +34,7 @@ COUNT = 400
 
 @pytest.fixture(scope="module")
 def found() -> Findings:
-    return run.run(COUNT, 2, 0, "python -m gristmill.screen", open_stand_in)
+    return run.run(COUNT, 2, 0, "python -m molecular_screen", open_stand_in)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +100,7 @@ def test_all_engines_are_timed_on_the_same_molecules(found: Findings) -> None:
 
 
 def test_an_engine_with_another_score_is_an_error() -> None:
-    with pytest.raises(timing.ScoresDiffer, match="for molecule 1"):
+    with pytest.raises(timing.ScoreMismatchError, match="for molecule 1"):
         timing.check_same("broken", [(0.0, 1.0, 1.0), "x"], [(0.0, 1.0, 1.0), "y"])
 
 
@@ -157,7 +167,7 @@ def test_a_missing_package_is_one_line_that_says_how_to_install_it(
     assert command.main(["--molecules", "5"]) == 2
     error = capsys.readouterr().err
     assert "a_package_nobody_has" in error
-    assert "requirements/screen.txt" in error
+    assert INSTALL_HINT in error
     assert error.count("\n") == 1
 
 
@@ -204,6 +214,6 @@ def test_without_a_quantum_code_the_loop_alone_is_left_out_with_one_line(
 
 
 def test_candidates_come_from_all_real_molecules_however_few_are_screened() -> None:
-    found = run.run(30, 2, 0, "python -m gristmill.screen", open_stand_in, candidate_count=500)
+    found = run.run(30, 2, 0, "python -m molecular_screen", open_stand_in, candidate_count=500)
     assert found.task_count == 30
     assert len(found.candidates) == len(set(found.candidates)) == 500

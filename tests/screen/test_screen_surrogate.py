@@ -1,11 +1,11 @@
-"""The model predicts molecules it has not seen, and never trains on what it is tested on."""
+"""The model predicts molecules that it has not seen, and never trains on its test set."""
 
 import numpy as np
 import pytest
 from rdkit import Chem
 
-from gristmill.screen import score, surrogate
-from gristmill.screen.surrogate import FOLD_COUNT, Surrogate
+from molecular_screen import score, surrogate
+from molecular_screen.surrogate import FOLD_COUNT, Surrogate
 
 
 def test_held_out_error_is_under_half_of_the_error_of_the_mean(

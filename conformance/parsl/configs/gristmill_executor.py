@@ -1,10 +1,10 @@
-"""A configuration of Parsl with nothing of ours but the executor."""
+"""Parsl configuration in which only the executor is ours."""
 
 from parsl.config import Config
 
-from gristmill.parsl.executors import GristmillExecutor
+from gristmill.parsl import GristmillExecutor
 
 
 def fresh_config() -> Config:
-    """A new one for each session: executors are used once."""
+    """Returns a new configuration for each session, because an executor can be used only once."""
     return Config(executors=[GristmillExecutor(max_workers=2)], strategy="none")

@@ -1,15 +1,15 @@
-//! What an agent is made from.
+//! The options of an agent.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use gristmill_client::ClientOptions;
 use gristmill_transport::NodeKey;
-use gristmill_wire::peer::{Ask, Grant};
+use gristmill_wire::peer::{LeaseGrant, LeaseRequest};
 
-use crate::places::Places;
+use crate::affinity::CpuSlotAffinity;
 
-/// What a node has to give.
+/// The resources of a node that an agent can grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// Workers that can run at the same time.
@@ -20,37 +20,38 @@ pub struct Capacity {
     pub gpus: u32,
 }
 
-/// Makes the engine of a lease: its program and its world, for what is granted, and for the places of the node that its
-/// workers have. An error is a sentence for the client.
-pub type Prepare = Box<dyn FnMut(&Ask, &Grant, &[u16]) -> Result<ClientOptions, String> + Send>;
+/// Function that makes the options of a lease's engine (its program and its worker environment) for a granted request. The last
+/// argument is the node's CPU slots that the lease's workers have. An error is a sentence for the client.
+pub type ClientOptionsFactory =
+    Box<dyn FnMut(&LeaseRequest, &LeaseGrant, &[u16]) -> Result<ClientOptions, String> + Send>;
 
-/// Everything that the layer above decides.
+/// The options of an agent; the layer above decides all of them.
 pub struct AgentOptions {
-    /// The nodes' key of the fleet.
+    /// The key with which the nodes of the fleet authenticate.
     pub key: NodeKey,
-    /// Where clients reach this node; none: only those that it joins.
+    /// Address at which clients reach this node; none: the node has only the clients that it joins.
     pub listen: Option<SocketAddr>,
-    /// Clients that it joins, as `host:port`.
+    /// Addresses of the clients that the node joins, as `host:port`.
     pub join: Vec<String>,
-    /// This interpreter, as in `3.11`.
+    /// Version of this interpreter, as in `3.11`.
     pub python: String,
-    /// This engine.
+    /// Version of this engine.
     pub engine: String,
-    /// What this node is called.
+    /// Name of this node.
     pub name: String,
-    /// What it has to give.
+    /// Resources that the agent can grant.
     pub capacity: Capacity,
-    /// What the worker of each place is bound to.
-    pub places: Places,
+    /// NUMA nodes and GPUs that the worker of each CPU slot is bound to.
+    pub affinity: CpuSlotAffinity,
     /// Labels, as `name=value` lines.
     pub labels: String,
-    /// How long this node can be used; none: there is no limit.
+    /// Time for which this node can be used; none: there is no limit.
     pub walltime: Option<Duration>,
-    /// How long before the end of that, before the end of a lease (an eighth of its time at most), and after it was told to
-    /// stop, tasks may finish: what has not started is given back at once.
+    /// Time that tasks have to finish before the walltime is over, before a lease ends (at most an eighth of the lease's time),
+    /// and after the agent was told to stop. Tasks that have not started are given back at once.
     pub drain_time: Duration,
-    /// How long it goes without a lease before it ends by itself; none: it does not.
+    /// Time without a lease after which the agent ends by itself; none: it never does.
     pub patience: Option<Duration>,
-    /// Makes the engine of a lease.
-    pub prepare: Prepare,
+    /// Function that makes the options of a lease's engine.
+    pub prepare: ClientOptionsFactory,
 }

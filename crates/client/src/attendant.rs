@@ -1,8 +1,8 @@
-//! The attendant: a thread that completes tasks when nobody else does and something would be left undone.
+//! The attendant: a thread that completes tasks when no caller does and work would be left undone.
 //!
-//! It sleeps until told that there is something to do. Callers that submit or wait complete tasks as they go; only when
-//! none has done so for a while does it take over. It stays until peers know that nothing more comes: the program may have
-//! let go of the client, and nobody else would wait for that.
+//! It sleeps until a caller wakes it for work. Callers that submit or wait complete tasks in passing; the attendant takes over
+//! only when no caller has done so for a while. It runs until peers know that nothing more comes: the program may have let go
+//! of the client, and no other thread would wait for that.
 
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -11,16 +11,16 @@ use crate::client::Client;
 use crate::inner::Inner;
 use crate::lead::{HandOver, Leader};
 
-/// How long callers may have neglected the rings before it takes over: longer than a caller's own work between two
-/// submits, shorter than anyone notices.
+/// Time without a look at the rings by any caller after which the attendant takes over: longer than a caller's own work between
+/// two submits, shorter than a user notices.
 const PATIENCE: Duration = Duration::from_micros(100);
-/// While callers keep attending, its looks get rarer up to this.
+/// Upper limit of the attendant's interval between two looks, which doubles while callers keep completing tasks.
 const PATIENCE_MAX: Duration = Duration::from_millis(2);
-/// The longest sleep on the bell: whatever was missed is found after it.
+/// The longest sleep on the bell: a missed wake-up is found after it.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
-/// How long the first request of a task may lie in its ring while no caller looks. After it, tasks that run are an
-/// obligation by themselves; before it, a client without nested tasks need not pay for that.
+/// Time that the first request of a task may lie in its ring while no caller looks. After the first request, running tasks are
+/// an obligation by themselves; before it, a client without nested tasks need not pay for that.
 const LISTEN: Duration = Duration::from_millis(20);
 
 /// Runs until the client is over.
@@ -28,23 +28,23 @@ pub(crate) fn run(client: &Arc<Client>) {
     gristmill_sync::signals::block_all();
     while attend(client) {}
     let mut inner = client.lock();
-    inner.lanes.homing.close();
-    if let Some(taking) = &mut inner.lanes.taking {
-        taking.close();
+    inner.port.inbound_results.close();
+    if let Some(receiver) = &mut inner.port.receiver {
+        receiver.close();
     }
 }
 
-/// One round: park, wait a while, or lead. False when the client is over.
+/// Runs one round: parks, waits a while, or leads. Returns false when the client is over.
 fn attend(client: &Arc<Client>) -> bool {
     let mut inner = client.lock();
     if inner.is_over() {
         return false;
     }
     let listens = inner.listens_for_first_request();
-    if listens && inner.lead.leader() == Leader::Nobody {
+    if listens && inner.lead.leader() == Leader::Absent {
         inner.drain();
     }
-    // Nobody told it anything if it still counts as parked.
+    // If the attendant still counts as parked, no thread has woken it.
     let is_left_out = inner.lead.leader() == Leader::Caller && inner.lead.is_parked();
     if !inner.has_obligations() || is_left_out {
         park(client, inner, listens);
@@ -55,7 +55,7 @@ fn attend(client: &Arc<Client>) -> bool {
         park(client, inner, listens);
         return true;
     }
-    // Nothing that was submitted meanwhile is to leave over a connection that is known to be broken.
+    // Tasks submitted in the meantime must not leave over a connection that is known to be broken.
     inner.drain();
     while inner.has_obligations() && inner.lead.try_take(Leader::Attendant) {
         inner.spread();
@@ -68,14 +68,14 @@ fn attend(client: &Arc<Client>) -> bool {
             return false;
         }
         if next == HandOver::Caller {
-            // The caller that was woken leads from now on, and hears of its task by one wake-up less.
+            // The woken caller leads from now on, and learns of its task with one wake-up less.
             break;
         }
     }
     true
 }
 
-/// Sleeps until it is told that something is to do.
+/// Sleeps until the attendant is woken for work.
 fn park(client: &Client, mut inner: MutexGuard<'_, Inner>, listens: bool) {
     inner.unload_idle();
     inner.lead.park();
@@ -84,7 +84,7 @@ fn park(client: &Client, mut inner: MutexGuard<'_, Inner>, listens: bool) {
     client.arena().look();
 }
 
-/// Sleeps until no caller attends any more, or one has led for long without completing anything.
+/// Sleeps until no caller completes tasks any more, or a caller has led for long and completed nothing.
 fn be_patient<'a>(client: &'a Client, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
     let mut patience = PATIENCE;
     loop {
@@ -96,8 +96,7 @@ fn be_patient<'a>(client: &'a Client, mut inner: MutexGuard<'a, Inner>) -> Mutex
         if !inner.lead.take_attended() && !is_led {
             return inner;
         }
-        // Not parked even if nothing is to do at the moment, or a caller leads: whoever attends would have to wake it
-        // again and again.
+        // The attendant does not park, even without work or while a caller leads: callers would wake it again and again.
         patience = (patience * 2).min(PATIENCE_MAX);
     }
 }

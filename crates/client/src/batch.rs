@@ -1,25 +1,27 @@
-//! Many calls under one taking of the mutex: for loops over items, which want results and no futures.
+//! Submission of many calls under one lock of the mutex: for loops over items, which need results and no futures.
 //!
-//! Calls of a function that is known to be short travel as batches, a task for several calls; all others one by one.
+//! Calls of a function that is known to be short travel as batches, one task for several calls; all others travel one by one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use gristmill_core::{CancelMode, Origin, Outcome, Payload, Submission, SubmitError, TaskOptions};
+use gristmill_core::{
+    CancelMode, Origin, Payload, Submission, SubmitError, TaskOptions, TaskOutcome,
+};
 use gristmill_wire::{BatchCalls, FunctionId, TaskId};
 
 use crate::client::Client;
+use crate::client_port::handle;
 use crate::inner::Inner;
-use crate::lanes::handle;
 use crate::outcome::Ended;
 use crate::results::Results;
-use crate::submit::Call;
-use crate::wait::Patience;
+use crate::submit::CallRequest;
+use crate::wait::BatchSpinWait;
 
-/// Bytes of the calls of one batch at most: a record that is long holds up the ring.
+/// Upper limit of the bytes of the calls of one batch: a long record holds up the ring.
 const BATCH_BYTES_MAX: usize = 8 << 10;
 
-/// Encoded calls of one function, as a batch's payload has them.
+/// Encoded calls of one function, in the format of a batch's payload.
 #[derive(Debug, Default)]
 pub struct CallBatch {
     bytes: Vec<u8>,
@@ -27,17 +29,17 @@ pub struct CallBatch {
 }
 
 impl CallBatch {
-    /// Where the next call is to be appended; [`Self::finish_call`] ends it.
+    /// Returns the buffer to which the caller appends the next call; [`Self::finish_call`] ends the call.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         let start = self.end(self.ends.len());
         self.bytes.resize(start + BatchCalls::HEAD, 0);
         &mut self.bytes
     }
 
-    /// The bytes appended since the last call are a call.
+    /// Turns the bytes appended since the last call into a call.
     ///
     /// # Panics
-    /// When they are 4 GiB or more.
+    /// If they are 4 GiB or more.
     pub fn finish_call(&mut self) {
         let start = self.end(self.ends.len());
         let bytes = start + BatchCalls::HEAD;
@@ -46,30 +48,36 @@ impl CallBatch {
         self.ends.push(self.bytes.len());
     }
 
-    /// Takes back what was appended since the last call.
+    /// Removes the bytes appended since the last call.
     pub fn abandon_call(&mut self) {
         self.bytes.truncate(self.end(self.ends.len()));
     }
 
-    /// How many calls there are.
+    /// Returns the number of calls.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no call.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Forgets all calls, keeps the memory.
+    /// Returns the bytes of all calls.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Removes all calls and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// Where the first `count` calls end.
+    /// Returns the offset at which the first `count` calls end.
     fn end(&self, count: usize) -> usize {
         if count == 0 { 0 } else { self.ends[count - 1] }
     }
@@ -78,7 +86,7 @@ impl CallBatch {
         &self.bytes[self.end(number) + BatchCalls::HEAD..self.end(number + 1)]
     }
 
-    /// Calls from `first` on that make a batch of at most `limit`: how many, and the batch's payload.
+    /// Returns the number of calls from `first` on that fit into a batch of at most `limit` calls, and its payload.
     fn cut(&self, first: usize, limit: usize) -> (usize, &[u8]) {
         let start = self.end(first);
         let fits = |&&end: &&usize| end - start <= BATCH_BYTES_MAX;
@@ -87,12 +95,12 @@ impl CallBatch {
     }
 }
 
-/// What was submitted of a loop and not taken yet.
+/// A submitted part of a loop whose results were not taken yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pending {
     /// One call.
     One(TaskId),
-    /// So many.
+    /// This number of calls.
     Batch(TaskId, u32),
 }
 
@@ -110,7 +118,7 @@ impl Pending {
         }
     }
 
-    /// Without its last calls, which have become tasks.
+    /// Returns `self` without its last `rest` calls, which have become tasks.
     fn without(self, rest: usize) -> Self {
         match self {
             Self::One(_) => self,
@@ -121,17 +129,17 @@ impl Pending {
     }
 }
 
-/// What came of calls, in order.
+/// The outcomes of calls, in order.
 #[derive(Debug)]
-pub enum Taken {
-    /// Of one.
+pub enum TakenResults {
+    /// The outcome of one call.
     One(Ended),
-    /// Of several.
+    /// The outcomes of several calls.
     Results(Results),
 }
 
-impl Taken {
-    /// Of how many calls.
+impl TakenResults {
+    /// Returns the number of calls.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "it is never empty when it is taken")]
     pub const fn len(&self) -> usize {
@@ -143,8 +151,8 @@ impl Taken {
 }
 
 impl Client {
-    /// Submits calls from `first` on and appends what stands for them to `pending`; gives the number of the first call
-    /// that was not accepted, with the reason.
+    /// Submits calls from `first` on and appends an entry for each submitted task to `pending`. If a call is not accepted, the
+    /// error holds the number of that call and the reason.
     ///
     /// # Errors
     /// As [`Client::submit`].
@@ -167,8 +175,14 @@ impl Client {
                 batch.map(|batch| Pending::Batch(batch, calls))
             } else {
                 let payload = batch.call(next);
-                let call =
-                    Call { function, payload, parts: &[], views: false, parents: &[], options };
+                let call = CallRequest {
+                    function,
+                    payload,
+                    parts: &[],
+                    views: false,
+                    parents: &[],
+                    options,
+                };
                 inner.submit(&call, Vec::new(), Origin::External, 0).map(Pending::One)
             };
             match submitted {
@@ -184,19 +198,19 @@ impl Client {
         outcome
     }
 
-    /// How many calls of a function travel together; 1 is none.
+    /// Returns the number of calls of a function that travel as one task; 1 means that calls travel one by one.
     pub fn batch_size(&self, function: FunctionId) -> u32 {
         self.lock().core.batch_size(function)
     }
 
-    /// Takes what came of the foremost calls, as far as it is there and about `limit` of them, and lets go of them; of a
-    /// batch that is not through only if it `splits`. Gives how many calls are not outstanding any more.
+    /// Takes the available results of the foremost calls, about `limit` of them, and releases finished tasks. Takes results of
+    /// an unfinished batch only if `splits`. Returns the number of calls that are not outstanding any more.
     pub fn take_front(
         &self,
         pending: &mut VecDeque<Pending>,
         limit: usize,
         splits: bool,
-        taken: &mut VecDeque<Taken>,
+        taken: &mut VecDeque<TakenResults>,
     ) -> usize {
         let mut inner = self.lock();
         inner.drain();
@@ -206,7 +220,7 @@ impl Client {
         {
             let before = taken.len();
             let rest = inner.take_pending(front, splits, taken);
-            count += taken.range(before..).map(Taken::len).sum::<usize>();
+            count += taken.range(before..).map(TakenResults::len).sum::<usize>();
             let Some(rest) = rest else { break };
             pending.pop_front();
             ended += front.calls() - rest.len();
@@ -216,12 +230,12 @@ impl Client {
         ended
     }
 
-    /// As [`Self::take_front`], of any calls.
+    /// Works as [`Self::take_front`], but takes the results of any calls.
     pub fn take_any(
         &self,
         pending: &mut VecDeque<Pending>,
         splits: bool,
-        taken: &mut VecDeque<Taken>,
+        taken: &mut VecDeque<TakenResults>,
     ) -> usize {
         let mut inner = self.lock();
         inner.drain();
@@ -234,7 +248,7 @@ impl Client {
                     rest
                 }
                 None => {
-                    let rest = inner.lanes.batches.take_rest(next.task());
+                    let rest = inner.port.batches.take_rest(next.task());
                     pending.push_back(next.without(rest.len()));
                     rest
                 }
@@ -245,30 +259,34 @@ impl Client {
         ended
     }
 
-    /// Waits until [`Self::take_front`] finds something.
+    /// Waits until [`Self::take_front`] finds a result.
     pub fn wait_front(&self, front: Pending, limit: Duration) -> bool {
-        let patience = Patience::new(self.spin());
-        let is_done = |inner: &Inner| inner.has_news(front, &patience);
+        let patience = BatchSpinWait::new(self.spin());
+        let is_done = |inner: &Inner| inner.has_ended(front, &patience);
         self.wait_patiently(&[front.task()], limit, Some(&patience), is_done)
     }
 
-    /// Waits until [`Self::take_any`] finds something.
+    /// Waits until [`Self::take_any`] finds a result.
     pub fn wait_pending(&self, pending: &[Pending], limit: Duration) -> bool {
         let tasks: Vec<TaskId> = pending.iter().map(|one| one.task()).collect();
-        let patience = Patience::new(self.spin());
+        let patience = BatchSpinWait::new(self.spin());
         let has_more = |inner: &Inner, one: Pending| {
-            inner.has_news(one, &patience) || inner.lanes.batches.has_rest(one.task())
+            inner.has_ended(one, &patience) || inner.port.batches.has_rest(one.task())
         };
         let is_done = |inner: &Inner| pending.iter().any(|&one| has_more(inner, one));
         self.wait_patiently(&tasks, limit, Some(&patience), is_done)
     }
 
-    /// Lets go of what was submitted: it runs on, or with `cancels` is cancelled as far as it has not begun.
+    /// Releases all pending tasks. They run on; with `cancels`, those that have not started are cancelled.
     pub fn drop_pending(&self, pending: &mut VecDeque<Pending>, cancels: bool) {
         for one in pending.drain(..) {
             if cancels {
-                // What is with a peer comes back cancelled, or ends: nobody waits for its word.
+                // A task at a peer comes back cancelled, or ends; no thread waits for the peer's answer.
                 let _ = self.begin_cancel(one.task(), CancelMode::Unstarted);
+                let rest = self.lock().port.batches.rest_of(one.task());
+                for task in rest {
+                    let _ = self.begin_cancel(task, CancelMode::Unstarted);
+                }
             }
             self.release(one.task());
         }
@@ -287,54 +305,54 @@ impl Inner {
             function,
             payload: Payload::copy_from(payload),
             handle: handle(function, 0),
-            submitted_ticks: self.lanes.now_ticks(),
+            submitted_ticks: self.port.now_ticks(),
             parents: &[],
             options: None,
             origin: Origin::External,
         };
-        self.accept(function, |core, lanes| {
-            let task = core.submit_batch(submission, calls, now, lanes)?;
-            lanes.batches.insert(task, function, calls);
+        self.accept(function, |core, port| {
+            let task = core.submit_batch(submission, calls, now, port)?;
+            port.batches.insert(task, function, calls);
             Ok(task)
         })
     }
 
-    /// Whether there is something to take.
-    fn has_news(&self, pending: Pending, patience: &Patience) -> bool {
+    /// Returns true if there is a result to take.
+    fn has_ended(&self, pending: Pending, patience: &BatchSpinWait) -> bool {
         let task = pending.task();
         self.is_final(task)
             || (matches!(pending, Pending::Batch(..))
-                && self.lanes.batches.is_ready(task)
+                && self.port.batches.is_ready(task)
                 && patience.is_over())
     }
 
-    /// Takes what is there; when nothing more can come, lets go of the task and gives those that came of it.
+    /// Takes the available results. If no more can come, releases the task and returns the tasks that were split off.
     fn take_pending(
         &mut self,
         pending: Pending,
         splits: bool,
-        taken: &mut VecDeque<Taken>,
+        taken: &mut VecDeque<TakenResults>,
     ) -> Option<Vec<TaskId>> {
         let task = match pending {
             Pending::Batch(task, _) => task,
             Pending::One(task) => {
-                taken.push_back(Taken::One(self.take_ended(task)?));
+                taken.push_back(TakenResults::One(self.take_ended(task)?));
                 return Some(Vec::new());
             }
         };
         let is_final = self.is_final(task);
         if is_final || splits {
-            taken.extend(self.lanes.batches.take_ready(task).map(Taken::Results));
+            taken.extend(self.port.batches.take_ready(task).map(TakenResults::Results));
         }
         if !is_final {
             return None;
         }
-        let (unanswered, rest) = self.lanes.batches.remove(task).unwrap_or_default();
+        let (unanswered, rest) = self.port.batches.remove(task).unwrap_or_default();
         for _ in 0..unanswered {
-            taken.extend(self.ended(task).map(Taken::One));
+            taken.extend(self.ended(task).map(TakenResults::One));
         }
         debug_assert!(
-            unanswered == 0 || !matches!(self.core.outcome(task), Some(Outcome::Returned(_))),
+            unanswered == 0 || !matches!(self.core.outcome(task), Some(TaskOutcome::Returned(_))),
             "a call without a result"
         );
         self.release(task);

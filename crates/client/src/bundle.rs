@@ -1,5 +1,9 @@
-//! Payloads with blocks of the arena: what the task graph holds a number of.
+//! Bundles: payloads with blocks of the arena, and large payloads without blocks. The task graph holds a bundle's number.
 
+mod body;
+mod recent;
+
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use gristmill_core::{Block, Payload, PayloadRef};
@@ -8,62 +12,66 @@ use gristmill_wire::{
     ArenaDescriptor, Attempt, BlobName, Epoch, FrameError, PeerId, SlotId, TaskId,
 };
 
+use body::{Bodies, Body};
+pub(crate) use body::{KEPT_MIN, ResultMemoryError};
+use recent::Recent;
+
 /// Encoded bytes, and the blocks that they name by index.
 #[derive(Debug)]
 pub struct Bundle {
-    bytes: Box<[u8]>,
+    body: Body,
     parts: Vec<BlockPart>,
-    /// What those are called that travel by name, in the same order; empty where none is.
+    /// Names of the blocks that travel by name, in the order of the blocks; empty if none does.
     names: Vec<Option<BlobName>>,
-    /// Whose result it is, where its named blocks are no more than places for it.
-    far: Option<Far>,
+    /// Origin of a deferred result, whose named blocks are only placeholders here.
+    remote: Option<DeferredPayload>,
 }
 
-/// A result whose large parts stayed where they were made.
+/// Origin of a result whose large parts stayed where they were made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Far {
+pub(crate) struct DeferredPayload {
     pub task: TaskId,
     pub attempt: Attempt,
-    /// Where that is.
+    /// Node that has the large parts.
     pub peer: PeerId,
     pub epoch: Epoch,
 }
 
 impl Bundle {
-    /// The bytes.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// Returns the bytes. Bytes in a block are copied.
+    pub(crate) fn bytes(&self) -> Cow<'_, [u8]> {
+        self.body.read()
     }
 
-    /// The blocks that they name by index.
+    /// Returns the blocks that the bytes name by index.
     pub(crate) fn parts(&self) -> &[BlockPart] {
         &self.parts
     }
 
-    /// The blocks, and what those are called that travel by name.
+    /// Returns the blocks, each with its name if it travels by name.
     pub(crate) fn named_parts(&self) -> impl Iterator<Item = (&BlockPart, Option<BlobName>)> {
         self.parts.iter().enumerate().map(|(place, part)| (part, self.name(place)))
     }
 
-    /// What the block in a place is called, if it travels by name.
+    /// Returns the name of the block at an index, if it travels by name.
     pub(crate) fn name(&self, place: usize) -> Option<BlobName> {
         self.names.get(place).copied().flatten()
     }
 
-    /// Whose result it is, if that stayed where it was made.
-    pub(crate) const fn far(&self) -> Option<Far> {
-        self.far
+    /// Returns the origin of a result that stayed where it was made.
+    pub(crate) const fn remote(&self) -> Option<DeferredPayload> {
+        self.remote
     }
 
-    /// The size of the descriptor that travels.
+    /// Returns the size of the descriptor that travels.
     pub(crate) fn descriptor_size(&self) -> usize {
-        ArenaDescriptor::size(self.parts.len(), self.bytes.len())
+        ArenaDescriptor::size(self.parts.len(), self.body.size())
     }
 
     /// Appends the descriptor.
     pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
         let blocks: Vec<_> = self.parts.iter().map(BlockPart::range).collect();
-        ArenaDescriptor::write(&blocks, false, &self.bytes, out);
+        ArenaDescriptor::write(&blocks, false, &self.bytes(), out);
     }
 }
 
@@ -72,42 +80,105 @@ impl Bundle {
 pub(crate) struct Bundles {
     entries: Vec<Option<Arc<Bundle>>>,
     free: Vec<usize>,
+    bodies: Bodies,
+    recent: Recent,
+}
+
+/// Blocks that a worker's descriptor names, checked and held.
+#[derive(Debug)]
+pub(crate) struct PinnedBlocks<'a> {
+    bytes: &'a [u8],
+    body: Option<BlockPart>,
+    parts: Vec<BlockPart>,
+}
+
+impl<'a> PinnedBlocks<'a> {
+    /// Checks and holds all blocks that a worker names.
+    pub fn new(
+        arena: &ClientArena,
+        slot: SlotId,
+        descriptor: &'a [u8],
+    ) -> Result<Self, ReceiveError> {
+        let ArenaDescriptor { blocks, body_in_first, bytes } = ArenaDescriptor::read(descriptor)?;
+        let parts = blocks.into_iter().map(|block| arena.adopt(slot, block));
+        let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let body = body_in_first.then(|| parts.remove(0));
+        Ok(Self { bytes, body, parts })
+    }
 }
 
 impl Bundles {
-    /// The payload that stands for bytes and blocks; it is dropped by [`Self::remove`].
+    /// Creates a table whose bytes on the heap are limited by the arena's memory. Bytes beyond the limit go to its disk.
+    pub fn within(arena: ClientArena) -> Self {
+        Self { bodies: Bodies::within(arena), ..Self::default() }
+    }
+
+    /// Stores bytes and blocks, and returns the payload that stands for them. [`Self::remove`] drops them.
     pub fn insert(&mut self, bytes: &[u8], parts: Vec<BlockPart>) -> Payload {
         self.insert_named(bytes, parts, Vec::new())
     }
 
-    /// The same, where some blocks travel by name.
+    /// Stores bytes and blocks, of which some travel by name. The bytes are on the heap if no other place has room for them.
     pub fn insert_named(
         &mut self,
         bytes: &[u8],
         parts: Vec<BlockPart>,
         names: Vec<Option<BlobName>>,
     ) -> Payload {
-        self.put(Bundle { bytes: bytes.into(), parts, names, far: None })
+        let body = self.bodies.place_or_hold(bytes);
+        self.put(Bundle { body, parts, names, remote: None })
     }
 
-    /// The same for a result that stayed where it was made: the blocks with names are not here.
-    pub fn insert_far(
+    /// Stores a result that stayed where it was made: the blocks with names are not here.
+    pub fn insert_remote(
         &mut self,
         bytes: &[u8],
         parts: Vec<BlockPart>,
         names: Vec<Option<BlobName>>,
-        far: Far,
+        far: DeferredPayload,
     ) -> Payload {
-        self.put(Bundle { bytes: bytes.into(), parts, names, far: Some(far) })
+        let body = self.bodies.place_or_hold(bytes);
+        self.put(Bundle { body, parts, names, remote: Some(far) })
+    }
+
+    /// Stores a result, and returns the payload that stands for it. A few bytes without blocks are the payload themselves.
+    ///
+    /// # Errors
+    /// There is no room for it, in memory or on disk.
+    pub fn keep<B>(&mut self, bytes: B, parts: Vec<BlockPart>) -> Result<Payload, ResultMemoryError>
+    where
+        B: AsRef<[u8]> + Into<Box<[u8]>>,
+    {
+        if parts.is_empty() && bytes.as_ref().len() < KEPT_MIN {
+            return Ok(Payload::copy_from(bytes.as_ref()));
+        }
+        self.keep_named(bytes, parts, Vec::new())
+    }
+
+    /// Stores a result with blocks, of which some travel by name.
+    ///
+    /// # Errors
+    /// As [`Self::keep`].
+    pub fn keep_named<B>(
+        &mut self,
+        bytes: B,
+        parts: Vec<BlockPart>,
+        names: Vec<Option<BlobName>>,
+    ) -> Result<Payload, ResultMemoryError>
+    where
+        B: AsRef<[u8]> + Into<Box<[u8]>>,
+    {
+        let body = self.bodies.place(bytes)?;
+        Ok(self.put(Bundle { body, parts, names, remote: None }))
     }
 
     fn put(&mut self, bundle: Bundle) -> Payload {
         let size = |(part, name): (&BlockPart, Option<BlobName>)| {
             name.map_or(part.range().size, |name| name.size)
         };
-        // What is only named may be any number of bytes.
+        // A name may claim any number of bytes.
         let sizes = bundle.named_parts().map(size);
-        let size = sizes.fold(bundle.bytes.len() as u64, u64::saturating_add);
+        let size = sizes.fold(bundle.body.size() as u64, u64::saturating_add);
         let bundle = Some(Arc::new(bundle));
         let place = if let Some(place) = self.free.pop() {
             self.entries[place] = bundle;
@@ -119,65 +190,79 @@ impl Bundles {
         Payload::in_arena(Block { offset: place as u64, size })
     }
 
-    /// Takes in what a worker answered: all blocks that it names are checked and held from now on.
+    /// Stores a worker's answer. All blocks that it names are checked, and held from now on. A body in a block stays there,
+    /// in the arena's share of memory or on disk, until it is read.
     pub fn receive(
         &mut self,
         arena: &ClientArena,
         slot: SlotId,
         descriptor: &[u8],
     ) -> Result<Payload, ReceiveError> {
-        let ArenaDescriptor { blocks, body_in_first, bytes } = ArenaDescriptor::read(descriptor)?;
-        let parts = blocks.into_iter().map(|block| arena.adopt(slot, block));
-        let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
-        if body_in_first {
-            let body = parts.remove(0).to_vec();
-            if parts.is_empty() {
-                return Ok(Payload::from(body));
+        let PinnedBlocks { bytes, body, parts } = PinnedBlocks::new(arena, slot, descriptor)?;
+        match body {
+            Some(body) => {
+                let body = Body::Block(body);
+                Ok(self.put(Bundle { body, parts, names: Vec::new(), remote: None }))
             }
-            return Ok(self.insert(&body, parts));
+            None => Ok(self.keep(bytes, parts)?),
         }
-        Ok(self.insert(bytes, parts))
     }
 
-    /// How many there are.
+    /// Stores a call that a task submitted, and returns its payload. Waiting blocks with the same bytes are held as one.
+    pub fn insert_opened(&mut self, opened: PinnedBlocks<'_>) -> Payload {
+        let PinnedBlocks { bytes, body, parts } = opened;
+        let parts = parts.into_iter().map(|part| self.recent.share(part)).collect();
+        let body = match body {
+            Some(body) => Body::Block(self.recent.share(body)),
+            None => self.bodies.place_or_hold(bytes),
+        };
+        self.put(Bundle { body, parts, names: Vec::new(), remote: None })
+    }
+
+    /// Returns the number of bundles.
     pub fn count(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 
-    /// The bundle that a payload stands for.
+    /// Returns the bundle that a payload stands for.
     pub fn get(&self, block: Block) -> &Arc<Bundle> {
         let place = usize::try_from(block.offset).unwrap_or(usize::MAX);
         self.entries[place].as_ref().expect("a payload's bundle lives as long as the payload")
     }
 
-    /// Drops the bundle of a payload that is gone; gives it back if blocks of it travelled by name.
+    /// Drops the bundle of a payload that is gone. Returns the bundle if some of its blocks travelled by name.
     pub fn remove(&mut self, block: Block) -> Option<Arc<Bundle>> {
         let place = usize::try_from(block.offset).unwrap_or(usize::MAX);
         let bundle = self.entries[place].take();
         self.free.push(place);
+        if let Some(Bundle { body: Body::Heap(bytes), .. }) = bundle.as_deref() {
+            self.bodies.release(bytes.len());
+        }
         bundle.filter(|bundle| !bundle.names.is_empty())
     }
 }
 
-/// Why an answer's payload is refused.
+/// Reason to refuse an answer's payload.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReceiveError {
     #[error(transparent)]
     Frame(#[from] FrameError),
     #[error(transparent)]
     Arena(#[from] ArenaError),
+    #[error(transparent)]
+    Unkept(#[from] ResultMemoryError),
 }
 
-/// An outcome's encoded bytes, with the blocks that they name.
+/// Encoded bytes of an outcome, with the blocks that they name.
 #[derive(Debug, Clone)]
-pub struct Encoded {
+pub struct EncodedOutcome {
     payload: Payload,
     bundle: Option<Arc<Bundle>>,
-    /// Arrays in it are to be given out as read-only views.
+    /// True if arrays in it are given out as read-only views.
     pub views: bool,
 }
 
-impl Encoded {
+impl EncodedOutcome {
     pub(crate) fn new(payload: &Payload, bundles: &Bundles, views: bool) -> Self {
         let bundle = payload.block().map(|block| Arc::clone(bundles.get(block)));
         // Only a payload without a bundle is cloned: the number of a bundle has one owner.
@@ -185,18 +270,45 @@ impl Encoded {
         Self { payload, bundle, views }
     }
 
-    /// The bytes.
+    /// Returns the bytes. Bytes in a block are copied.
     #[inline]
     #[must_use]
-    pub fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
         match (&self.bundle, self.payload.get()) {
-            (Some(bundle), _) => &bundle.bytes,
-            (None, PayloadRef::Bytes(bytes)) => bytes,
-            (None, PayloadRef::Block(_)) => &[],
+            (Some(bundle), _) => bundle.bytes(),
+            (None, PayloadRef::Bytes(bytes)) => Cow::Borrowed(bytes),
+            (None, PayloadRef::Block(_)) => Cow::Borrowed(&[]),
         }
     }
 
-    /// The blocks that they name by index.
+    /// Returns the bytes without a copy; `None` if they are in a bundle.
+    #[inline]
+    #[must_use]
+    pub fn plain_bytes(&self) -> Option<&[u8]> {
+        match (&self.bundle, self.payload.get()) {
+            (None, PayloadRef::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Returns the number of bytes, without those of the blocks.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match (&self.bundle, self.payload.get()) {
+            (Some(bundle), _) => bundle.body.size(),
+            (None, PayloadRef::Bytes(bytes)) => bytes.len(),
+            (None, PayloadRef::Block(_)) => 0,
+        }
+    }
+
+    /// Returns the number of bytes, with those of the blocks.
+    #[must_use]
+    pub fn whole_size(&self) -> u64 {
+        let blocks = self.parts().iter().map(|part| part.range().size);
+        blocks.fold(self.size() as u64, u64::saturating_add)
+    }
+
+    /// Returns the blocks that the bytes name by index.
     #[inline]
     #[must_use]
     pub fn parts(&self) -> &[BlockPart] {

@@ -1,4 +1,4 @@
-//! The client itself: what the layers above call.
+//! The client: the methods that the layers above call.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,41 +9,41 @@ use gristmill_shm::{ClientArena, Window};
 use gristmill_wire::{FunctionId, TaskId};
 
 use crate::blobs::BlobWork as _;
-use crate::inner::{Inner, Shared};
-use crate::outcome::{Ended, TagTimes, TaskLook};
+use crate::inner::{Inner, LockFreeState};
+use crate::outcome::{Ended, TaskStatus, TaskTimings};
 use crate::peers::LinkWork;
 
-/// How long a peer's word on a task is waited for: much longer than it takes to find that the peer is lost.
+/// Time limit of a wait for a peer's answer about a task: much longer than the detection of a lost peer takes.
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
-/// One program's client. Threads of its own keep it alive until it was shut down.
+/// The client of one program. Its own threads keep it alive until it was shut down.
 #[derive(Debug)]
 pub struct Client {
     inner: Mutex<Inner>,
-    shared: Arc<Shared>,
+    shared: Arc<LockFreeState>,
     arena: ClientArena,
-    /// How long a waiting caller looks at rings before it sleeps.
+    /// Time that a waiting caller polls the rings before it sleeps.
     spin: Duration,
-    /// The cores that this process may use.
+    /// Number of cores that this process may use.
     cores: usize,
     keeper_image: &'static [u8],
     attendant: Condvar,
-    /// Told when every process is gone.
+    /// Notified when every process is gone.
     pub(crate) ended: Condvar,
     pub(crate) callback_wake: Arc<Condvar>,
 }
 
 impl Client {
-    /// Around what it is about; `waits`: how long a caller polls, and the cores to do it on.
+    /// Creates a client. `window` is the time that a caller polls, and `cores` the number of cores to do it on.
     pub(crate) fn new(
         inner: Inner,
-        shared: Arc<Shared>,
+        shared: Arc<LockFreeState>,
         arena: ClientArena,
         (window, cores): (Window, usize),
         keeper_image: &'static [u8],
     ) -> Self {
         let spin = match window {
-            // Links are looked at by whoever leads, and only by that one.
+            // Only the leader looks at links.
             Window::Fixed(window) if shared.sleeper.is_none() => window,
             _ => Duration::ZERO,
         };
@@ -60,13 +60,13 @@ impl Client {
         }
     }
 
-    /// Takes the mutex. A panic under it has poisoned the graph's invariants at worst, which its assertions will say.
+    /// Locks the mutex. A panic under it can only have broken invariants of the graph, which the graph asserts.
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &LockFreeState {
         &self.shared
     }
 
@@ -83,7 +83,7 @@ impl Client {
         self.spin
     }
 
-    /// Makes whoever sleeps look anew.
+    /// Makes the sleeping leader and the pollers look again.
     pub(crate) fn kick_leader(&self) {
         self.shared.kick();
     }
@@ -96,7 +96,7 @@ impl Client {
         let _ = self.attendant.wait_timeout(inner, limit);
     }
 
-    /// Starts another keeper in the place of one that was killed.
+    /// Starts another keeper in place of one that was killed.
     pub(crate) fn relaunch(&self) -> Result<(Commands, Events), LaunchError> {
         launch(self.keeper_image, KeeperOptions::default())
     }
@@ -107,7 +107,7 @@ impl Client {
         self.attendant.notify_one();
     }
 
-    /// The id of a function, which gains a use until [`Self::forget`]; `name` is for messages.
+    /// Returns the id of a function and adds a use, which [`Self::forget`] removes; `name` is for messages.
     pub fn define(&self, definition: &[u8], name: &str) -> FunctionId {
         let mut inner = self.lock();
         if !inner.nested.is_used {
@@ -116,22 +116,28 @@ impl Client {
                 self.wake_attendant();
             }
         }
-        inner.lanes.functions.define(definition, name)
+        inner.port.functions.define(definition, name)
     }
 
-    /// Gives a use of a function back.
+    /// Removes a use of a function.
     pub fn forget(&self, function: FunctionId) {
         let mut inner = self.lock();
-        if inner.lanes.functions.release(function) {
-            inner.core.forget_function(function);
+        if inner.port.functions.release(function) {
+            inner.port.freed_functions.push(function);
+            inner.settle();
         }
     }
 
-    /// What a task is doing; completes what has arrived first.
-    pub fn look(&self, task: TaskId) -> TaskLook {
+    /// Adds a use of a function, which [`Self::forget`] removes.
+    pub fn use_function(&self, function: FunctionId) {
+        self.lock().port.functions.use_again(function);
+    }
+
+    /// Returns the status of a task. Completes the tasks that have arrived first if the task is not final.
+    pub fn look(&self, task: TaskId) -> TaskStatus {
         let mut inner = self.lock();
         let look = inner.look(task);
-        if matches!(look, TaskLook::Waiting | TaskLook::Running) {
+        if matches!(look, TaskStatus::Waiting | TaskStatus::Running) {
             inner.drain();
             inner.ask_for(&[task]);
             return inner.look(task);
@@ -139,8 +145,8 @@ impl Client {
         look
     }
 
-    /// The outcome of a task, if it is final; completes first what has arrived in rings. Links are for who waits then: a
-    /// look at them is a system call, and is made before the sleep anyway.
+    /// Returns the outcome of a task if it is final. Completes the tasks that have arrived in rings first. Does not look at
+    /// links: that is a system call, which a caller that then waits makes before its sleep anyway.
     #[inline]
     pub fn try_ended(&self, task: TaskId) -> Option<Ended> {
         let mut inner = self.lock();
@@ -148,14 +154,14 @@ impl Client {
             inner.attend_in_passing();
             return Some(ended);
         }
-        if inner.lanes.links.sleeper().is_some() {
+        if inner.port.links.sleeper().is_some() {
             return None;
         }
         inner.drain();
         inner.ended(task)
     }
 
-    /// The place of the first final task among `tasks`.
+    /// Returns the index of the first final task among `tasks`.
     pub fn first_final(&self, tasks: &[TaskId]) -> Option<usize> {
         let mut inner = self.lock();
         let find = |inner: &Inner| tasks.iter().position(|&task| inner.is_final(task));
@@ -165,66 +171,71 @@ impl Client {
         })
     }
 
-    /// Lets go of a task: it runs on, and nobody will ask for its result.
+    /// Releases a task: it runs on, and its result is dropped.
     #[inline]
     pub fn release(&self, task: TaskId) {
         self.lock().release(task);
     }
 
-    /// The memory for large payloads.
+    /// Returns the memory for large payloads.
     pub fn arena(&self) -> &ClientArena {
         &self.arena
     }
 
-    /// Cancels a task as far as `mode` goes; whether it is, or is being, cancelled.
+    /// Cancels a task within the limits of `mode`. Returns true if the task is cancelled or its cancellation has begun.
     pub fn cancel(&self, task: TaskId, mode: CancelMode) -> bool {
         match self.begin_cancel(task, mode) {
             CancelOutcome::Cancelled | CancelOutcome::Requested => return true,
             CancelOutcome::AlreadyRunning => return false,
             CancelOutcome::Asked => {
-                // Its peer answers, or is lost, well before.
+                // The peer answers, or is found to be lost, well before the limit.
                 self.wait_until(&[task], ANSWER_LIMIT, |inner| !inner.core.is_withdrawn(task));
             }
             CancelOutcome::AlreadyFinal => {}
         }
-        self.lock().look(task) == TaskLook::Cancelled
+        self.lock().look(task) == TaskStatus::Cancelled
     }
 
-    /// As [`Self::cancel`], without waiting for the word of a peer that has the task.
+    /// Works as [`Self::cancel`], but does not wait for the answer of a peer that has the task.
     pub(crate) fn begin_cancel(&self, task: TaskId, mode: CancelMode) -> CancelOutcome {
         let mut inner = self.lock();
         inner.drain();
-        let now = inner.lanes.read_clock();
-        let Inner { core, lanes, .. } = &mut *inner;
-        let outcome = core.cancel(task, mode, now, lanes);
+        let now = inner.port.read_clock();
+        let Inner { core, port, .. } = &mut *inner;
+        let outcome = core.cancel(task, mode, now, port);
         inner.settle();
         inner.flush_links(now);
         self.leave(inner, false);
         outcome
     }
 
-    /// When a task crossed which border.
-    pub fn tags(&self, task: TaskId) -> Option<TagTimes> {
+    /// Returns the timings of a task.
+    pub fn timings(&self, task: TaskId) -> Option<TaskTimings> {
         let inner = self.lock();
-        inner.core.task(task).map(|view| TagTimes::new(view.tags, inner.lanes.scale))
+        inner.core.task(task).map(|view| TaskTimings::new(view.timings, inner.port.scale))
     }
 
-    /// Counts since the start.
+    /// Returns counts since the start.
     pub fn stats(&self) -> Stats {
         let mut inner = self.lock();
         inner.drain();
         inner.core.stats()
     }
 
-    /// How long tasks ran so far, together, nanoseconds.
+    /// Returns the number of workers of connected nodes.
+    pub fn node_workers(&self) -> u32 {
+        self.lock().core.peer_workers()
+    }
+
+    /// Returns the total run time of all tasks so far, nanoseconds.
     pub fn busy_ns(&self) -> u64 {
         let inner = self.lock();
-        inner.lanes.scale.to_ns(inner.core.busy_ticks())
+        inner.port.scale.to_ns(inner.core.busy_ticks())
     }
 }
 
 impl Inner {
-    pub fn look(&self, task: TaskId) -> TaskLook {
-        self.core.task(task).map_or(TaskLook::Failed, |view| TaskLook::of(&view))
+    pub fn look(&self, task: TaskId) -> TaskStatus {
+        self.core.task(task).map_or(TaskStatus::Failed, |view| TaskStatus::of(&view))
     }
 }

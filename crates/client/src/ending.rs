@@ -1,4 +1,4 @@
-//! The end of a client: in order, at once, or because it is broken.
+//! The end of a client: in order, at once, or because the client is broken.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
@@ -11,12 +11,12 @@ use crate::peers::LinkWork;
 use crate::tree::LEAVE_GRACE;
 
 impl Client {
-    /// Gives everything up: the client itself is broken.
+    /// Gives all tasks up because the client itself is broken.
     pub fn poison(&self, reason: &str) {
         let mut inner = self.lock();
-        let now = inner.lanes.read_clock();
-        let Inner { core, lanes, .. } = &mut *inner;
-        core.poison(reason, now, lanes);
+        let now = inner.port.read_clock();
+        let Inner { core, port, .. } = &mut *inner;
+        core.poison(reason, now, port);
         inner.settle();
         inner.has_ended = true;
         inner.call_waiters(|_| true);
@@ -24,10 +24,10 @@ impl Client {
         self.tell_ended();
     }
 
-    /// Ends everything after a panic, which has said on standard error what is broken.
+    /// Ends everything after a panic, whose report is on standard error.
     pub(crate) fn give_up_after_panic(&self) {
-        let reason = "a thread of the engine has panicked: its report is on standard error";
-        // The graph may be what is broken.
+        let reason = "a thread of the engine has panicked: the report is on standard error";
+        // The graph itself may be broken, so this call may panic too.
         let _ = catch_unwind(AssertUnwindSafe(|| self.poison(reason)));
         let mut inner = self.lock();
         inner.has_ended = true;
@@ -36,8 +36,8 @@ impl Client {
         self.tell_ended();
     }
 
-    /// Ends at once: what runs is killed. Peers are told. Where nothing runs processes leave by themselves, for a setup may
-    /// have a rest to run.
+    /// Ends at once: kills the running tasks and tells peers. If no task runs, processes leave by themselves, because a setup
+    /// may have cleanup to run.
     pub fn abort(&self, reason: &str) {
         let mut inner = self.lock();
         inner.drain();
@@ -47,7 +47,7 @@ impl Client {
         self.leave(inner, false);
     }
 
-    /// Takes no more tasks; with `cancels` those that have not started are cancelled.
+    /// Stops accepting tasks; with `cancels`, also cancels those that have not started.
     pub fn begin_shutdown(&self, cancels: bool) {
         let mut inner = self.lock();
         if inner.has_ended {
@@ -57,26 +57,26 @@ impl Client {
         inner.begin_shutdown(cancels);
         inner.bring_all_home(None);
         inner.settle();
-        let now = inner.lanes.now();
+        let now = inner.port.now();
         inner.flush_links(now);
         let is_recalling = cancels && inner.core.is_recalling();
         self.leave(inner, false);
         if is_recalling {
-            // What has not started at peers is cancelled by their word.
+            // The answers of peers cancel the tasks that have not started there.
             self.wait_until(&[], ANSWER_LIMIT, |inner| !inner.core.is_recalling());
         }
     }
 
-    /// Waits until every task is final, peers know that nothing more comes, and every process is gone; false when `limit` has
-    /// passed.
+    /// Waits until every task is final, peers know that nothing more comes, and every process is gone. Returns false if `limit`
+    /// has passed before that.
     pub fn wait_for_end(&self, limit: Duration) -> bool {
         let start = Instant::now();
-        let is_over = |inner: &Inner| inner.has_ended || inner.tree.was_told_to_end();
+        let is_over = |inner: &Inner| inner.has_ended || inner.tree.was_asked_to_end();
         if !self.wait_until(&[], limit, is_over) {
             return false;
         }
         let left = limit.saturating_sub(start.elapsed());
-        let has_left = |inner: &Inner| !inner.lanes.links.is_leaving(inner.lanes.now());
+        let has_left = |inner: &Inner| !inner.port.links.is_leaving(inner.port.now());
         if !self.wait_until(&[], left, has_left) {
             return false;
         }
@@ -86,16 +86,16 @@ impl Client {
         woken.unwrap_or_else(PoisonError::into_inner).0.has_ended
     }
 
-    /// Whether it has ended, and nobody is to be told of that any more.
+    /// Returns true if the client has ended and no peer has to be told of it any more.
     pub(crate) fn is_over(&self) -> bool {
         self.lock().is_over()
     }
 }
 
 impl Inner {
-    /// Whether every process is gone, and peers know that nothing more comes, as far as they can be told.
+    /// Returns true if every process is gone, and every peer that can still be told knows that nothing more comes.
     pub fn is_over(&self) -> bool {
-        self.has_ended && !self.lanes.links.is_leaving(self.lanes.now())
+        self.has_ended && !self.port.links.is_leaving(self.port.now())
     }
 }
 
@@ -105,10 +105,10 @@ mod tests {
     use gristmill_wire::peer::MessageKind;
 
     use super::*;
-    use crate::workless::Workless;
+    use crate::workerless::WorkerlessEngine;
 
-    /// Has an engine end, whose processes are gone at once.
-    fn leave(engine: &mut Workless) {
+    /// Ends an engine, whose processes are gone at once.
+    fn leave(engine: &mut WorkerlessEngine) {
         engine.inner.end_links("the client has finished");
         engine.inner.has_ended = true;
         engine.turn();
@@ -116,28 +116,28 @@ mod tests {
 
     #[test]
     fn an_end_lasts_until_nodes_have_closed_their_ends_or_have_taken_too_long() {
-        let mut engine = Workless::new();
+        let mut engine = WorkerlessEngine::new();
         let node = engine.join("n1", 1);
         let _silent = engine.join("n2", 1);
         leave(&mut engine);
         assert!(!engine.inner.is_over(), "the last word may be under way");
         drop(node);
-        engine.until(&mut [], |inner| inner.lanes.links.views().len() == 1);
+        engine.until(&mut [], |inner| inner.port.links.views().len() == 1);
         assert!(!engine.inner.is_over(), "the other node may not know yet");
-        engine.inner.lanes.links.leave_until_ns = engine.inner.lanes.now();
+        engine.inner.port.links.leave_until_ns = engine.inner.port.now();
         assert!(engine.inner.is_over());
     }
 
     #[test]
     fn a_node_whose_connection_was_broken_hears_the_last_word_over_the_next_one() {
-        let mut engine = Workless::new();
+        let mut engine = WorkerlessEngine::new();
         let mut node = engine.join("n1", 1);
-        engine.inner.lanes.links.disconnect(node.peer);
+        engine.inner.port.links.disconnect(node.peer);
         node.link().disconnect();
         leave(&mut engine);
         assert!(!engine.inner.is_over(), "it may come back");
         let (ours, theirs) = pair().expect("descriptors");
-        let received = engine.inner.lanes.links.get(node.peer).expect("it is kept").received();
+        let received = engine.inner.port.links.get(node.peer).expect("it is kept").received();
         node.link().resume(Box::new(theirs), received).expect("nothing was lost");
         assert!(engine.inner.reattach(node.peer, Box::new(ours), node.link().received()));
         let text = node.until_told(&mut engine, MessageKind::End);
@@ -146,22 +146,22 @@ mod tests {
 
     #[test]
     fn a_word_that_no_connection_took_outlives_the_one_that_breaks() {
-        let mut engine = Workless::new();
-        // Nothing leaves.
-        engine.inner.lanes.links.sizes.session.unacknowledged_chunks_max = 0;
+        let mut engine = WorkerlessEngine::new();
+        // The link sends nothing.
+        engine.inner.port.links.sizes.session.unacknowledged_chunks_max = 0;
         let node = engine.join("n1", 1);
         leave(&mut engine);
         let peer = node.peer;
         drop(node);
         engine.until(&mut [], |inner| {
-            inner.lanes.links.get(peer).is_some_and(|link| !link.is_connected())
+            inner.port.links.get(peer).is_some_and(|link| !link.is_connected())
         });
         assert!(!engine.inner.is_over());
     }
 
     #[test]
     fn a_node_that_comes_when_the_end_has_begun_is_told_at_once() {
-        let mut engine = Workless::new();
+        let mut engine = WorkerlessEngine::new();
         let _first = engine.join("n1", 1);
         leave(&mut engine);
         let mut late = engine.join("n2", 1);

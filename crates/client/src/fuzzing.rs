@@ -1,39 +1,43 @@
-//! Doors for the fuzz targets, built for them alone.
+//! Entry points of the fuzz targets. Tests compile them too, so that no change breaks them unnoticed.
 
 use gristmill_core::PayloadRef;
-use gristmill_shm::{Record, Words};
+use gristmill_shm::{RingRecord, Words};
 
 use gristmill_wire::{FunctionId, TaskId};
 
 use crate::bundle::Bundles;
-use crate::drain::{Arrival, read_arrival};
+use crate::drain::{ReceivedRecord, read_arrival};
 use crate::results::{Batches, CallResult, CallValue};
 
-/// Takes a record in; checks that nothing is larger than what was there.
-pub fn arrival<W: Words>(record: &Record<'_, W>) {
+/// Takes a record in, and checks that no result is larger than the record.
+pub fn arrival<W: Words>(record: &RingRecord<'_, W>) {
     let room = record.body_size() as usize;
     match read_arrival(record) {
-        Ok(Arrival::Answer(frame, payload)) => match payload.get() {
+        Ok(ReceivedRecord::Answer(frame, payload)) => match payload.get() {
             PayloadRef::Bytes(bytes) => {
                 assert_eq!(bytes.len(), frame.payload_size as usize);
                 assert!(bytes.len() <= room);
             }
             PayloadRef::Block(_) => panic!("no answer names a block"),
         },
-        // Each malformed byte of the text becomes a mark of three bytes.
-        Ok(Arrival::Ready(text)) => assert!(text.unwrap_or_default().len() <= 3 * room),
-        Ok(Arrival::Request(_, part)) => assert!(part.len() <= room),
-        Ok(Arrival::ArenaAnswer(_, descriptor)) => assert!(descriptor.len() <= room),
-        Ok(Arrival::Keep(offsets) | Arrival::Return(offsets)) => {
+        Ok(ReceivedRecord::LargeAnswer(frame, bytes)) => {
+            assert_eq!(bytes.len(), frame.payload_size as usize);
+            assert!(bytes.len() <= room);
+        }
+        // The decoder replaces each malformed byte of the text by a mark of three bytes.
+        Ok(ReceivedRecord::Ready(text)) => assert!(text.unwrap_or_default().len() <= 3 * room),
+        Ok(ReceivedRecord::Request(_, part)) => assert!(part.len() <= room),
+        Ok(ReceivedRecord::ArenaAnswer(_, descriptor)) => assert!(descriptor.len() <= room),
+        Ok(ReceivedRecord::Keep(offsets) | ReceivedRecord::Return(offsets)) => {
             assert!(offsets.len() * 8 <= room);
         }
-        Ok(Arrival::Results) => results(record, room),
-        Ok(Arrival::Wait(..)) | Err(_) => {}
+        Ok(ReceivedRecord::Results) => results(record, room),
+        Ok(ReceivedRecord::Wait(..) | ReceivedRecord::Left) | Err(_) => {}
     }
 }
 
-/// Takes a record in as the results of a batch of a few calls; they come out as they went in.
-fn results<W: Words>(record: &Record<'_, W>, room: usize) {
+/// Takes a record in as the results of a batch of a few calls, and checks that all come out and are no larger than the record.
+fn results<W: Words>(record: &RingRecord<'_, W>, room: usize) {
     const CALLS: u32 = 3;
     let (batch, mut batches) = (TaskId::new(0, 0), Batches::default());
     batches.insert(batch, FunctionId(0), CALLS);

@@ -1,22 +1,22 @@
-//! Who completes tasks: the token that goes between waiting callers and the attendant.
+//! The token for completing tasks, which passes between waiting callers and the attendant.
 //!
-//! At most one thread, the *leader*, sleeps on the client's bell; whoever else waits sleeps on a condition of its own and
-//! is told by whoever completes its task. Every path out of leading passes the token on: to a waiting caller, else to
-//! the attendant if anything is left to do. All of this is guarded by the client's one mutex; see `README.md`.
+//! At most one thread, the *leader*, sleeps on the client's bell. Every other waiting thread sleeps on a condition of its own,
+//! and the thread that completes its task wakes it. Each leader passes the token on when it stops leading: to a waiting caller,
+//! else to the attendant if work is left. The client's one mutex guards all of this; see `README.md`.
 
-/// Who sleeps on the bell, or is about to.
+/// The thread that sleeps on the bell, or is about to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Leader {
-    /// Nobody: what arrives waits for the next caller, or for the attendant if it was told that something is to do.
+    /// No thread: an arrival waits for the next caller, or for the attendant if it was woken for work.
     #[default]
-    Nobody,
+    Absent,
     /// A thread that waits for a task.
     Caller,
     /// The attendant.
     Attendant,
 }
 
-/// To whom the token goes.
+/// The thread that gets the token next.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandOver {
@@ -24,83 +24,83 @@ pub enum HandOver {
     Caller,
     /// Wake the attendant.
     Attendant,
-    /// Nothing is left to do.
-    Nobody,
+    /// No thread: no work is left, or an awake thread will do it.
+    NoThread,
 }
 
-/// The token and what is known of those who may take it.
+/// The token, and the state of the threads that may take it.
 #[derive(Debug, Default)]
 pub struct Lead {
     leader: Leader,
-    /// Callers that sleep on conditions of their own.
+    /// Number of callers that sleep on conditions of their own.
     waiting: usize,
-    /// The attendant sleeps without a time limit, until it is told.
+    /// True if the attendant is parked: it sleeps until it is woken for work.
     is_parked: bool,
-    /// Somebody completed tasks since the attendant last looked.
+    /// True if a thread completed tasks since the attendant last looked.
     attended: bool,
 }
 
 impl Lead {
-    /// Takes the token if nobody has it.
+    /// Takes the token if no thread has it.
     pub fn try_take(&mut self, leader: Leader) -> bool {
-        if self.leader != Leader::Nobody {
+        if self.leader != Leader::Absent {
             return false;
         }
         self.leader = leader;
         true
     }
 
-    /// Gives the token up; the answer says whom to wake.
+    /// Gives the token up, and returns the thread to wake.
     pub fn give_up(&mut self, has_obligations: bool) -> HandOver {
-        self.leader = Leader::Nobody;
+        self.leader = Leader::Absent;
         if self.waiting > 0 {
             HandOver::Caller
         } else if has_obligations && self.is_parked {
             self.is_parked = false;
             HandOver::Attendant
         } else {
-            HandOver::Nobody
+            HandOver::NoThread
         }
     }
 
-    /// Who has the token.
+    /// Returns the holder of the token.
     pub const fn leader(&self) -> Leader {
         self.leader
     }
 
-    /// A caller goes to sleep on its own condition.
+    /// Records that a caller goes to sleep on its own condition.
     pub fn begin_wait(&mut self) {
         self.waiting += 1;
     }
 
-    /// It woke.
+    /// Records that such a caller woke.
     pub fn end_wait(&mut self) {
         self.waiting -= 1;
     }
 
-    /// Somebody completed tasks: the attendant need not hurry.
+    /// Records that a thread completed tasks: the attendant need not hurry.
     pub fn note_attended(&mut self) {
         self.attended = true;
     }
 
-    /// Whether somebody did since the last question.
+    /// Returns true if a thread completed tasks since the last call.
     pub fn take_attended(&mut self) -> bool {
         std::mem::take(&mut self.attended)
     }
 
-    /// The attendant goes to sleep until told.
+    /// Records that the attendant goes to sleep until it is woken for work.
     pub fn park(&mut self) {
         self.is_parked = true;
     }
 
-    /// Whether the attendant sleeps until told.
+    /// Returns true if the attendant is parked.
     #[inline]
     pub const fn is_parked(&self) -> bool {
         self.is_parked
     }
 
-    /// Something is to do: whether the attendant has to be woken for it. While a caller leads it stays parked, and known
-    /// to be: that caller passes the token on.
+    /// Returns true if the attendant has to be woken for new work. While a caller leads, the attendant stays parked, and
+    /// recorded as parked: that caller passes the token on.
     #[must_use]
     pub fn summon(&mut self) -> bool {
         self.leader != Leader::Caller && std::mem::take(&mut self.is_parked)

@@ -1,9 +1,11 @@
-//! One program's client: the task graph, the rings to its workers, and whoever completes what comes back.
+//! The client of one program: the task graph, the rings to its workers, and the threads that complete tasks.
 //!
-//! Guarantees: every accepted task ends; waiting is woken by completion, death and shutdown alike; all methods may be
-//! called from any thread. Bytes are opaque here: what a payload or a definition means is the business of the layer above,
-//! and so is whatever lock that layer holds; nothing here calls back into it.
-// Under loom there are no mapped rings, so there is no client: the models include the file that they check.
+//! Guarantees: every accepted task ends. Completion, death and shutdown all wake a waiting thread. All methods may be called
+//! from any thread. Bytes are opaque here: the layer above knows the meaning of payloads and definitions. No call from that
+//! layer calls back into it, so a lock of that layer may be held during a call. Only two threads of this crate call code of
+//! that layer: the connection manager's (`NodeEventCallback`) and the file stager's (`FileStager`).
+// Under loom there are no mapped rings, so there is no client: a loom model compiles the source file that it checks, with
+// `#[path]`.
 #![cfg(not(gristmill_loom))]
 #![forbid(unsafe_code)]
 
@@ -12,17 +14,18 @@ mod batch;
 mod blobs;
 mod bundle;
 mod client;
+mod client_port;
 mod contexts;
 mod drain;
 mod ending;
 mod explain;
 mod functions;
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod inner;
 mod intake;
-mod lanes;
 mod lead;
+mod leader_sleep;
 mod nap;
 mod nested;
 mod notices;
@@ -31,45 +34,47 @@ mod outcome;
 mod outstanding;
 mod peers;
 mod port;
-mod provisions;
-mod rest;
+
 mod results;
+mod staging;
 mod start;
 mod submit;
 mod tree;
 mod wait;
 mod watcher;
 #[cfg(any(test, feature = "workless"))]
-mod workless;
+mod workerless;
 
-pub use batch::{CallBatch, Pending, Taken};
+pub use batch::{CallBatch, Pending, TakenResults};
 pub use blobs::{
-    BlobHome, BlobLook, BlobOptions, BlobParts, BlobPort, BlobSizes, BlobTables, BlobTraffic,
-    BlobWork, DepotLine, Gate, Rest, Returned, Warden,
+    BlobConnection, BlobHome, BlobOptions, BlobParts, BlobPartsRef, BlobPort, BlobServer,
+    BlobSizes, BlobTables, BlobTraffic, BlobTransport, BlobWork, LoopStatus, RemoteCompletion,
 };
-pub use bundle::Encoded;
+pub use bundle::EncodedOutcome;
 pub use client::Client;
-pub use contexts::{ContextDefinition, ContextReport, Contexts, Setups};
+pub use contexts::{ContextDefinition, ContextRegistry, ContextReport, Setups};
 pub use functions::Functions;
 pub use options::{ClientOptions, LinkUse, StartError};
-pub use outcome::{Ended, TagTimes, TaskLook};
+pub use outcome::{Ended, TaskStatus, TaskTimings};
 pub use outstanding::Outstanding;
 pub use peers::{
-    ContextTelling, Conversation, DepartedNode, Departure, Dials, Door, DoorOptions, Guests, Host,
-    Link, LinkHome, LinkOwner, LinkPort, LinkSizes, LinkWork, Links, Meeting, NewLink, Parts,
-    PayloadStore, PeerNews, PeerView, Porter, Reception, ReceptionError, Redial, Sending, Talk,
-    Terms, Told, Trouble, Turn, disagreement, is_guest,
+    ConnectionManager, ConnectionManagerOptions, ContextTelling, DepartedNode, Departure, Dials,
+    EngineParts, HandshakeChannel, HandshakeFailure, HandshakeNext, HandshakeServer,
+    HandshakeServerError, Host, InboundTasks, LeaseNegotiator, LeaseTerms, Link, LinkHome,
+    LinkOwner, LinkPort, LinkSizes, LinkWork, Links, NewLink, NodeEventCallback, PayloadStore,
+    PeerEvent, PeerHandshake, PeerView, PendingHandshake, Redial, Sending, disagreement,
+    is_inbound,
 };
-pub use provisions::{Brought, Steward, Ticket};
 pub use results::{CallResult, CallValue, Results};
-pub use submit::Call;
+pub use staging::{FetchedFiles, FileStager, StagingId};
+pub use submit::CallRequest;
 pub use tree::{INTERRUPT_SIGNAL, SETUP_ALARM, SETUP_EXIT_CODE, THREADED_EXIT_CODE};
 #[cfg(any(test, feature = "workless"))]
-pub use workless::Workless;
+pub use workerless::WorkerlessEngine;
 
 pub use gristmill_core::{
     Budgets, CancelMode, Config, Stats, SubmitError, Supply, TaskOptions, pick_near,
 };
 pub use gristmill_keeper::{Output, Program, memory_copy};
 pub use gristmill_shm::{ArenaError, BLOCK_MIN, BlockPart, ClientArena, Window};
-pub use gristmill_store::{BlobLimits, SpreadOptions, Topology};
+pub use gristmill_store::{BlobLimits, BroadcastOptions, BroadcastTopology};

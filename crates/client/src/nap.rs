@@ -1,8 +1,8 @@
-//! Naps: how a leader leaves workers alone that have every core and enough to do.
+//! Naps: the sleep of a leader while the workers use every core and have enough to do.
 //!
-//! Polling beside them would take a core from one of them, and sleeping on the bell costs each of their answers a wake-up.
-//! So the leader sleeps by the clock, and looks again well before the first of them has nothing left. It does not nap
-//! while a core is free, when work runs out, or once tasks ask for something in the middle of their runs.
+//! Polling beside the workers would take a core from one of them, and sleeping on the bell costs a wake-up for each answer. So
+//! the leader sleeps by the clock, and looks again well before the first worker runs out of work. It does not nap while a core
+//! is free, when work runs out, or once tasks make requests in the middle of their runs.
 
 use std::sync::MutexGuard;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use gristmill_core::Load;
 use crate::client::Client;
 use crate::inner::Inner;
 
-/// The least work, at the worker with least of it, during which nobody need look.
+/// Backlog of the least loaded worker below which the leader does not nap, nanoseconds.
 const BACKLOG_MIN_NS: u64 = 100_000;
-/// How late a nap ends: the slack of the kernel's timers for ordinary threads, and the wake-up.
+/// Delay of the end of a nap, nanoseconds: the slack of the kernel's timers for ordinary threads, and the wake-up.
 const LATE_NS: u64 = 40_000;
-/// A kick, a signal and a timer of the graph come later by so much.
+/// The longest nap. It delays a kick, a signal and a timer of the graph by at most this time.
 const NAP_MAX: Duration = Duration::from_micros(250);
 
-/// Half of what the first worker has left, less what the nap is late by.
+/// Returns half of the least backlog, less the delay of a nap; `None` if the leader should not nap.
 fn length(load: &Load, cores: usize) -> Option<Duration> {
     if load.busy < cores || load.least_backlog_ns < BACKLOG_MIN_NS {
         return None;
@@ -28,14 +28,14 @@ fn length(load: &Load, cores: usize) -> Option<Duration> {
 }
 
 impl Inner {
-    /// How long whoever leads should nap now; `None`: not at all.
+    /// Returns the time that the leader should nap now; `None` means not at all.
     pub fn nap_length(&self, cores: usize) -> Option<Duration> {
         if self.nested.is_used { None } else { length(&self.core.load(), cores) }
     }
 }
 
 impl Client {
-    /// Naps without the mutex, with the token: nobody wakes this thread.
+    /// Naps without the mutex, with the token. No thread can wake the leader before the nap ends.
     pub(crate) fn nap<'a>(
         &'a self,
         inner: MutexGuard<'a, Inner>,
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_naps_beside_a_free_core_or_when_work_runs_out() {
+    fn no_thread_naps_beside_a_free_core_or_when_work_runs_out() {
         assert_eq!(length(&load(1, 200_000), 2), None);
         assert_eq!(length(&load(2, BACKLOG_MIN_NS - 1), 2), None);
         assert!(length(&load(2, 200_000), 2).is_some());

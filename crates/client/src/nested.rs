@@ -1,7 +1,7 @@
-//! Tasks that tasks submit: requests come on result rings, replies go out on task rings.
+//! Nested tasks, which tasks submit: requests arrive on result rings, replies go out on task rings.
 //!
-//! A worker names its tasks by tickets, its functions and contexts by numbers of its own. The tables here translate; what
-//! belongs to a worker goes with it. A reply that finds no room waits here: the client never waits for a worker.
+//! A worker names its tasks by tickets, and its functions and contexts by its own numbers. The tables here translate. The
+//! entries of a worker go when it does. A reply that finds no room waits here: the client never waits for a worker.
 
 mod contexts;
 
@@ -9,94 +9,103 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use gristmill_core::{
-    Budgets, CancelMode, CancelOutcome, Origin, Payload, Submission, SubmitError, TaskOptions,
+    Budgets, CancelMode, CancelOutcome, Origin, Payload, Submission, TaskOptions,
 };
 use gristmill_shm::BlockPart;
 use gristmill_wire::{
-    ArenaDescriptor, ContextId, FrameError, FunctionId, Kind, NestedOptions, NestedReply,
-    NestedRequest, ReplyKind, SlotId, TaskId,
+    ArenaDescriptor, ContextId, FunctionId, NestedOptions, NestedReply, NestedRequest, RecordKind,
+    Refusal, ReplyKind, SlotId, TaskId,
 };
 
-use self::contexts::DeskContexts;
-use crate::bundle::Encoded;
+use self::contexts::NestedContexts;
+use crate::bundle::{EncodedOutcome, PinnedBlocks, ReceiveError};
+use crate::client_port::{handle, split_handle};
 use crate::inner::Inner;
-use crate::lanes::{handle, split_handle};
 use crate::outcome::Ended;
 use crate::peers::DEFINITIONS_MAX;
-use crate::provisions::ProvisionWork as _;
+use crate::staging::StagingWork as _;
 
-/// One task from a task, until it is final: the word in its handle leads here.
+/// The submitter of a nested task that is not final; the word in the task's handle is its index plus 1.
 #[derive(Debug, Clone, Copy)]
 struct Sender {
     slot: SlotId,
-    /// Which process of that slot, counted here.
+    /// Number of the process in that slot, counted here.
     process: u32,
     ticket: u32,
 }
 
-/// What belongs to the process in one slot.
+/// The tables of the process in one slot.
 #[derive(Debug, Default)]
-struct Desk {
+struct NestedSession {
     process: u32,
     tasks: HashMap<u32, TaskId>,
     functions: HashMap<u32, FunctionId>,
-    contexts: DeskContexts,
-    /// The beginning of a request whose end is under way.
+    contexts: NestedContexts,
+    /// The received part of a request whose end has not arrived.
     partial: Vec<u8>,
-    /// Parts of replies that found no room, oldest first, each with the word in front of it.
-    backlog: VecDeque<(u64, Vec<u8>)>,
+    /// Replies that found no room, oldest first.
+    backlog: VecDeque<DelayedReply>,
 }
 
-/// Everything about tasks from tasks.
+/// A reply that waits for room in a worker's ring.
+#[derive(Debug)]
+enum DelayedReply {
+    /// A part of a reply, with the word in front of it.
+    Part(u64, Vec<u8>),
+    /// The end of a task. Its result stays with the task until there is room, so that waiting results are not stored twice.
+    End { ticket: u32, task: TaskId },
+}
+
+/// The state of all nested tasks.
 #[derive(Debug, Default)]
-pub(crate) struct Nested {
+pub(crate) struct NestedTasks {
     senders: Vec<Option<Sender>>,
     free: Vec<u32>,
-    desks: Vec<Desk>,
-    /// Desks with a backlog.
+    desks: Vec<NestedSession>,
+    /// Number of sessions with a backlog.
     behind: usize,
-    /// What the contexts of each worker may take, bytes.
+    /// Limit of the memory for the contexts of each worker, bytes.
     pub contexts_max: usize,
-    /// When a function was defined last: its first task is about to come.
+    /// Time at which a function was last defined: its first task is about to arrive.
     defined_at: Option<Instant>,
-    /// A task has submitted one: from now on somebody listens as long as tasks run.
+    /// True once a task has submitted one: from then on a thread listens while tasks run.
     pub is_used: bool,
 }
 
-impl Nested {
+impl NestedTasks {
     pub fn new(slot_count: usize) -> Self {
-        let desks = (0..slot_count).map(|_| Desk::default()).collect();
+        let desks = (0..slot_count).map(|_| NestedSession::default()).collect();
         Self { desks, contexts_max: DEFINITIONS_MAX, ..Self::default() }
     }
 
-    /// Whether replies wait for room.
+    /// Returns true if replies wait for room.
     pub const fn has_backlog(&self) -> bool {
         self.behind > 0
     }
 
-    /// Notes a new function, which may be the first that submits tasks.
+    /// Records a new function, which may be the first that submits tasks.
     pub fn note_function(&mut self) {
         self.defined_at = Some(Instant::now());
     }
 
-    /// Whether a function was defined just now, so that its first task is about to come.
+    /// Returns true if a function was defined in the last second, so that its first task is about to arrive.
     pub fn is_new_function_due(&self) -> bool {
         self.defined_at.is_some_and(|at| at.elapsed() < Duration::from_secs(1))
     }
 
-    fn desk(&mut self, slot: SlotId) -> &mut Desk {
+    fn session(&mut self, slot: SlotId) -> &mut NestedSession {
         &mut self.desks[usize::from(slot.0)]
     }
 
-    /// How many contexts a worker has told of, and what they take together, bytes.
+    /// Returns the number of contexts that a worker has defined, and their total size in bytes.
     #[cfg(any(test, feature = "workless"))]
     pub fn audit_contexts(&self, slot: SlotId) -> (usize, usize) {
         self.desks[usize::from(slot.0)].contexts.audit()
     }
 
-    /// The word for a new task's handle; never 0.
+    /// Returns the word for the handle of a new task; never 0.
     fn enter(&mut self, slot: SlotId, ticket: u32) -> u32 {
-        let sender = Sender { slot, process: self.desk(slot).process, ticket };
+        let sender = Sender { slot, process: self.session(slot).process, ticket };
         if let Some(word) = self.free.pop() {
             self.senders[word as usize - 1] = Some(sender);
             return word;
@@ -105,43 +114,49 @@ impl Nested {
         u32::try_from(self.senders.len()).expect("fewer tasks than 2^32 are outstanding")
     }
 
-    /// Gives a word back; whom it stood for, if that process still lives.
+    /// Frees a word. Returns the submitter behind it, if that process still lives.
     fn leave(&mut self, word: u32) -> Option<Sender> {
         let sender = self.senders.get_mut(word.checked_sub(1)? as usize)?.take()?;
         self.free.push(word);
-        (self.desk(sender.slot).process == sender.process).then_some(sender)
+        (self.session(sender.slot).process == sender.process).then_some(sender)
     }
 }
 
 /// A submission that was read from a ring.
-struct Ask<'a> {
+struct NestedSubmission<'a> {
     ticket: u32,
     parent: TaskId,
     function: u32,
     options: Option<NestedOptions>,
     arguments: &'a [u32],
-    payload: &'a [u8],
+    payload: EncodedArguments<'a>,
+}
+
+/// The encoded arguments of a submission.
+enum EncodedArguments<'a> {
+    Here(&'a [u8]),
+    InArena(PinnedBlocks<'a>),
 }
 
 impl Inner {
     /// Takes in a request, or a part of one.
     ///
     /// # Errors
-    /// It does not decode.
+    /// The request does not decode, or names blocks that are not the worker's.
     pub fn nested_request(
         &mut self,
         slot: SlotId,
         word: u64,
         part: &[u8],
         now: u64,
-    ) -> Result<(), FrameError> {
+    ) -> Result<(), ReceiveError> {
         self.nested.is_used = true;
-        let desk = self.nested.desk(slot);
+        let session = self.nested.session(slot);
         if word >> 32 != 0 {
-            desk.partial.extend_from_slice(part);
+            session.partial.extend_from_slice(part);
             return Ok(());
         }
-        let mut whole = std::mem::take(&mut desk.partial);
+        let mut whole = std::mem::take(&mut session.partial);
         if whole.is_empty() {
             return self.serve(slot, NestedRequest::decode(part)?, now);
         }
@@ -154,16 +169,16 @@ impl Inner {
         slot: SlotId,
         request: NestedRequest<'_>,
         now: u64,
-    ) -> Result<(), FrameError> {
+    ) -> Result<(), ReceiveError> {
         match request {
             NestedRequest::Define { function, name, definition } => {
-                let id = self.lanes.functions.define(definition, name);
-                if let Some(old) = self.nested.desk(slot).functions.insert(function, id) {
+                let id = self.port.functions.define(definition, name);
+                if let Some(old) = self.nested.session(slot).functions.insert(function, id) {
                     self.forget_nested(old);
                 }
             }
             NestedRequest::Forget { function } => {
-                if let Some(id) = self.nested.desk(slot).functions.remove(&function) {
+                if let Some(id) = self.nested.session(slot).functions.remove(&function) {
                     self.forget_nested(id);
                 }
             }
@@ -171,14 +186,29 @@ impl Inner {
             NestedRequest::ForgetContext { context } => {
                 self.forget_nested_context(slot, context, now);
             }
-            NestedRequest::Submit { ticket, parent, function, options, arguments, payload } => {
+            NestedRequest::Submit {
+                ticket,
+                parent,
+                function,
+                options,
+                arguments,
+                payload,
+                is_arena,
+            } => {
                 let arguments = &arguments;
-                let ask = Ask { ticket, parent, function, options, arguments, payload };
-                self.submit_nested(slot, &ask, now);
+                // The blocks are held even if the submission fails: the worker would never get back blocks that are not held.
+                let payload = if is_arena {
+                    EncodedArguments::InArena(PinnedBlocks::new(&self.port.arena, slot, payload)?)
+                } else {
+                    EncodedArguments::Here(payload)
+                };
+                let submission =
+                    NestedSubmission { ticket, parent, function, options, arguments, payload };
+                self.submit_nested(slot, submission, now);
             }
             NestedRequest::Release { tickets } => {
                 for ticket in tickets {
-                    if let Some(task) = self.nested.desk(slot).tasks.remove(&ticket) {
+                    if let Some(task) = self.nested.session(slot).tasks.remove(&ticket) {
                         self.let_go(task);
                     }
                 }
@@ -196,57 +226,67 @@ impl Inner {
     }
 
     fn forget_nested(&mut self, function: FunctionId) {
-        if self.lanes.functions.release(function) {
-            self.lanes.freed_functions.push(function);
+        if self.port.functions.release(function) {
+            self.port.freed_functions.push(function);
         }
     }
 
-    fn submit_nested(&mut self, slot: SlotId, ask: &Ask<'_>, now: u64) {
-        let desk = self.nested.desk(slot);
-        let function = desk.functions.get(&ask.function).copied();
+    fn submit_nested(&mut self, slot: SlotId, submission: NestedSubmission<'_>, now: u64) {
+        let session = self.nested.session(slot);
+        let function = session.functions.get(&submission.function).copied();
         let parents: Option<Vec<TaskId>> =
-            ask.arguments.iter().map(|ticket| desk.tasks.get(ticket).copied()).collect();
+            submission.arguments.iter().map(|ticket| session.tasks.get(ticket).copied()).collect();
         let (Some(function), Some(mut parents)) = (function, parents) else {
-            let text = "a task among the arguments was not accepted";
-            return self.reply(slot, ask.ticket, ReplyKind::Refused, text.as_bytes());
+            let text = match function {
+                None => {
+                    "its function is unknown: the worker sent no definition that the engine could read"
+                }
+                Some(_) => "the engine refused a task whose result is an argument",
+            };
+            return self.reply(slot, submission.ticket, ReplyKind::Refused, text.as_bytes());
         };
-        let named = ask.options.map_or(ContextId(0), |options| options.context);
+        let named = submission.options.map_or(ContextId(0), |options| options.context);
         let named = match self.named_context(slot, named) {
             Ok(named) => named,
             Err(text) => {
-                return self.reply(slot, ask.ticket, ReplyKind::ContextFailed, text.as_bytes());
+                return self.reply(
+                    slot,
+                    submission.ticket,
+                    ReplyKind::ContextFailed,
+                    text.as_bytes(),
+                );
             }
         };
         parents.extend(self.promise_of_files(named.context));
-        let word = self.nested.enter(slot, ask.ticket);
-        let options = ask.options.map(|options| task_options(&options, named.context));
-        let submission = Submission {
+        let word = self.nested.enter(slot, submission.ticket);
+        let options = submission.options.map(|options| task_options(&options, named.context));
+        let payload = match submission.payload {
+            EncodedArguments::Here(bytes) => Payload::copy_from(bytes),
+            EncodedArguments::InArena(opened) => self.port.bundles.insert_opened(opened),
+        };
+        let task = Submission {
             function,
-            payload: Payload::copy_from(ask.payload),
+            payload,
             handle: handle(function, word),
-            submitted_ticks: self.lanes.now_ticks(),
+            submitted_ticks: self.port.now_ticks(),
             parents: &parents,
             options: options.as_ref(),
-            origin: Origin::Nested { slot, parent: ask.parent },
+            origin: Origin::Nested { slot, parent: submission.parent },
         };
-        self.lanes.functions.use_again(function);
-        match self.core.submit(submission, now, &mut self.lanes) {
-            Ok(task) => {
+        self.port.functions.use_again(function);
+        match self.core.submit(task, now, &mut self.port) {
+            Ok(id) => {
                 // A ticket that was used before names this task from now on.
-                if let Some(old) = self.nested.desk(slot).tasks.insert(ask.ticket, task) {
+                if let Some(old) = self.nested.session(slot).tasks.insert(submission.ticket, id) {
                     self.let_go(old);
                 }
             }
             Err(error) => {
                 self.forget_nested(function);
                 self.nested.leave(word);
-                let kind = match error {
-                    SubmitError::LimitReached { .. } => ReplyKind::LimitReached,
-                    SubmitError::ShutDown => ReplyKind::ShutDown,
-                    SubmitError::Broken(_) => ReplyKind::StartFailed,
-                    _ => ReplyKind::Refused,
-                };
-                self.reply(slot, ask.ticket, kind, error.to_string().as_bytes());
+                let mut bytes = Vec::new();
+                Refusal { code: error.code(), text: &error.to_string() }.encode(&mut bytes);
+                self.reply(slot, submission.ticket, ReplyKind::NotAccepted, &bytes);
             }
         }
         if named.is_lent {
@@ -257,47 +297,73 @@ impl Inner {
     fn cancel_nested(&mut self, slot: SlotId, ticket: u32, grace_ns: Option<u64>, now: u64) {
         let mode = grace_ns
             .map_or(CancelMode::Unstarted, |grace| CancelMode::Running { grace_ns: Some(grace) });
-        let task = self.nested.desk(slot).tasks.get(&ticket).copied();
-        let outcome = task.map(|task| self.core.cancel(task, mode, now, &mut self.lanes));
+        let task = self.nested.session(slot).tasks.get(&ticket).copied();
+        let outcome = task.map(|task| self.core.cancel(task, mode, now, &mut self.port));
         let is_cancelled =
             matches!(outcome, Some(CancelOutcome::Cancelled | CancelOutcome::Requested));
         self.reply(slot, ticket, ReplyKind::CancelAnswer, &[u8::from(is_cancelled)]);
     }
 
-    /// Tells the worker that asked for it that a task is final.
+    /// Tells the worker that submitted a task that the task is final.
     pub fn reply_nested(&mut self, task: TaskId, handle: u64) {
         let (_, word) = split_handle(handle);
         let Some(Sender { slot, ticket, .. }) = self.nested.leave(word) else { return };
-        if !self.nested.desk(slot).tasks.contains_key(&ticket) {
+        if !self.nested.session(slot).tasks.contains_key(&ticket) {
             return;
         }
+        if self.nested.session(slot).backlog.is_empty() {
+            self.reply_end(slot, ticket, task);
+        } else {
+            self.nested.session(slot).backlog.push_back(DelayedReply::End { ticket, task });
+        }
+    }
+
+    /// Tells a worker how a task has ended. Waiting replies come after this one.
+    fn reply_end(&mut self, slot: SlotId, ticket: u32, task: TaskId) {
         let Some(ended) = self.ended(task) else { return };
         let mut bytes = Vec::new();
         let kind = describe(&ended, &mut bytes);
-        self.reply(slot, ticket, kind, &bytes);
+        let late = self.write_message(slot, &NestedReply { ticket, kind, bytes: &bytes }, true);
+        let session = self.nested.session(slot);
+        let is_first = session.backlog.is_empty() && !late.is_empty();
+        late.into_iter().rev().for_each(|part| session.backlog.push_front(part));
+        self.nested.behind += usize::from(is_first);
     }
 
     fn reply(&mut self, slot: SlotId, ticket: u32, kind: ReplyKind, bytes: &[u8]) {
-        let mut message = Vec::with_capacity(8 + bytes.len());
-        NestedReply { ticket, kind, bytes }.encode(&mut message);
-        let (_, largest) = self.lanes.task_room(slot);
-        let mut parts = message.chunks((largest as usize / 2).max(64)).peekable();
-        while let Some(part) = parts.next() {
-            let word = part.len() as u64 | (u64::from(parts.peek().is_some()) << 32);
-            if self.nested.desk(slot).backlog.is_empty() && self.write_reply(slot, word, part) {
-                continue;
-            }
-            let desk = self.nested.desk(slot);
-            desk.backlog.push_back((word, part.to_vec()));
-            self.nested.behind += usize::from(self.nested.desk(slot).backlog.len() == 1);
-        }
+        let was_empty = self.nested.session(slot).backlog.is_empty();
+        let late = self.write_message(slot, &NestedReply { ticket, kind, bytes }, was_empty);
+        let is_first = was_empty && !late.is_empty();
+        self.nested.session(slot).backlog.extend(late);
+        self.nested.behind += usize::from(is_first);
     }
 
-    /// Writes one part if that leaves room for tasks: a worker that waits must never miss one for replies to others.
+    /// Writes the parts of a reply that fit, if `may` is true. Returns the other parts.
+    fn write_message(
+        &mut self,
+        slot: SlotId,
+        reply: &NestedReply<'_>,
+        may: bool,
+    ) -> Vec<DelayedReply> {
+        let mut message = Vec::with_capacity(8 + reply.bytes.len());
+        reply.encode(&mut message);
+        let (_, largest) = self.port.task_room(slot);
+        let mut parts = message.chunks((largest as usize / 2).max(64)).peekable();
+        let mut late = Vec::new();
+        while let Some(part) = parts.next() {
+            let word = part.len() as u64 | (u64::from(parts.peek().is_some()) << 32);
+            if !(may && late.is_empty() && self.write_reply(slot, word, part)) {
+                late.push(DelayedReply::Part(word, part.to_vec()));
+            }
+        }
+        late
+    }
+
+    /// Writes one part if that leaves room for tasks: replies for other tasks must never keep a task from a worker that waits.
     fn write_reply(&mut self, slot: SlotId, word: u64, part: &[u8]) -> bool {
-        let (free, largest) = self.lanes.task_room(slot);
+        let (free, largest) = self.port.task_room(slot);
         free as usize > part.len() + largest as usize + 64
-            && self.lanes.write_control(slot, Kind::Reply, &[word], part)
+            && self.port.write_control(slot, RecordKind::Reply, &[word], part)
     }
 
     /// Writes replies that found no room before.
@@ -312,25 +378,39 @@ impl Inner {
     fn flush_slowly(&mut self) {
         for place in 0..self.nested.desks.len() {
             let slot = SlotId(u16::try_from(place).unwrap_or(u16::MAX));
-            while let Some((word, part)) = self.nested.desk(slot).backlog.pop_front() {
-                if !self.write_reply(slot, word, &part) {
-                    self.nested.desk(slot).backlog.push_front((word, part));
+            while let Some(late) = self.nested.session(slot).backlog.pop_front() {
+                if let DelayedReply::Part(word, part) = &late
+                    && !self.write_reply(slot, *word, part)
+                {
+                    self.nested.session(slot).backlog.push_front(late);
                     break;
                 }
-                self.nested.behind -= usize::from(self.nested.desk(slot).backlog.is_empty());
+                self.nested.behind -= usize::from(self.nested.session(slot).backlog.is_empty());
+                if let DelayedReply::End { ticket, task } = late
+                    && self.nested.session(slot).tasks.get(&ticket) == Some(&task)
+                {
+                    self.reply_end(slot, ticket, task);
+                    if matches!(
+                        self.nested.session(slot).backlog.front(),
+                        Some(DelayedReply::Part(..))
+                    ) {
+                        break;
+                    }
+                }
             }
         }
     }
 
-    /// The process in a slot is gone: nobody will ask for its tasks' results.
+    /// Drops the tasks, functions and contexts of a process that is gone: no process will use them.
     pub fn drop_nested(&mut self, slot: SlotId) {
-        let desk = self.nested.desk(slot);
-        let next = Desk { process: desk.process.wrapping_add(1), ..Desk::default() };
-        let gone = std::mem::replace(desk, next);
+        let session = self.nested.session(slot);
+        let next =
+            NestedSession { process: session.process.wrapping_add(1), ..NestedSession::default() };
+        let gone = std::mem::replace(session, next);
         self.nested.behind -= usize::from(!gone.backlog.is_empty());
         gone.tasks.into_values().for_each(|task| self.let_go(task));
         gone.functions.into_values().for_each(|function| self.forget_nested(function));
-        let now = self.lanes.read_clock();
+        let now = self.port.read_clock();
         gone.contexts.used().for_each(|context| self.let_context_go(context, now));
     }
 }
@@ -350,7 +430,7 @@ fn task_options(options: &NestedOptions, context: ContextId) -> TaskOptions {
     }
 }
 
-/// Appends what a reply says of an outcome.
+/// Appends the content of a reply about an outcome.
 fn describe(ended: &Ended, bytes: &mut Vec<u8>) -> ReplyKind {
     let (kind, details): (_, &[u8]) = match ended {
         Ended::Value(encoded) => return describe_encoded(ReplyKind::Value, encoded, bytes),
@@ -358,9 +438,8 @@ fn describe(ended: &Ended, bytes: &mut Vec<u8>) -> ReplyKind {
         Ended::Cancelled => (ReplyKind::Cancelled, &[]),
         Ended::TimedOut(text) => (ReplyKind::TimedOut, text.as_bytes()),
         Ended::Lost(text) => (ReplyKind::Lost, text.as_bytes()),
-        Ended::StartFailed(text) | Ended::Expired(text) => {
-            (ReplyKind::StartFailed, text.as_bytes())
-        }
+        Ended::StartFailed(text) => (ReplyKind::StartFailed, text.as_bytes()),
+        Ended::Expired(text) => (ReplyKind::Expired, text.as_bytes()),
         Ended::ContextFailed(text) => (ReplyKind::ContextFailed, text.as_bytes()),
         Ended::Refused(text) => (ReplyKind::Refused, text.as_bytes()),
         Ended::DependencyFailed { text, root } => {
@@ -377,15 +456,15 @@ fn describe(ended: &Ended, bytes: &mut Vec<u8>) -> ReplyKind {
     kind
 }
 
-/// Appends encoded bytes: behind a 0 as they are, behind a 1 with the blocks that they name, which the client holds until
-/// the ticket is given back.
-fn describe_encoded(kind: ReplyKind, encoded: &Encoded, bytes: &mut Vec<u8>) -> ReplyKind {
+/// Appends encoded bytes: after a 0 as they are, after a 1 with the blocks that they name. The client holds these blocks until
+/// the worker releases the ticket.
+fn describe_encoded(kind: ReplyKind, encoded: &EncodedOutcome, bytes: &mut Vec<u8>) -> ReplyKind {
     let blocks: Vec<_> = encoded.parts().iter().map(BlockPart::range).collect();
     bytes.push(u8::from(!blocks.is_empty()));
     if blocks.is_empty() {
-        bytes.extend_from_slice(encoded.bytes());
+        bytes.extend_from_slice(&encoded.bytes());
     } else {
-        ArenaDescriptor::write(&blocks, false, encoded.bytes(), bytes);
+        ArenaDescriptor::write(&blocks, false, &encoded.bytes(), bytes);
     }
     kind
 }
@@ -395,11 +474,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_to_a_process_that_is_gone_finds_nobody() {
-        let mut nested = Nested::new(2);
+    fn a_reply_to_a_process_that_has_ended_is_dropped() {
+        let mut nested = NestedTasks::new(2);
         let (first, second) = (nested.enter(SlotId(0), 7), nested.enter(SlotId(1), 7));
         assert!(first != 0 && first != second, "0 is an ordinary task");
-        nested.desk(SlotId(0)).process += 1;
+        nested.session(SlotId(0)).process += 1;
         assert!(nested.leave(first).is_none());
         assert_eq!(nested.leave(second).map(|sender| sender.slot), Some(SlotId(1)));
         assert!(nested.leave(second).is_none() && nested.leave(0).is_none());

@@ -1,4 +1,4 @@
-//! Notices of tasks that are final, for threads that wait for any of them and for callbacks.
+//! Notices of final tasks, for threads that wait for any of several tasks and for callbacks.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -10,7 +10,8 @@ use crate::client::Client;
 use crate::inner::Inner;
 
 impl Client {
-    /// Asks for a notice when a task is final: false when it is so already.
+    /// Requests a notice of the end of a task, for the callbacks if `callbacks` is set, else for the waiters. Returns false if
+    /// the task is final already.
     pub fn watch(&self, task: TaskId, callbacks: bool) -> bool {
         let mut inner = self.lock();
         inner.drain();
@@ -22,7 +23,7 @@ impl Client {
         true
     }
 
-    /// Has whoever takes callback notices get one for a task, at once if it is final.
+    /// Requests a callback notice of the end of a task. The notice comes at once if the task is final.
     pub fn notify(&self, task: TaskId) {
         let mut inner = self.lock();
         if inner.is_final(task) {
@@ -34,13 +35,17 @@ impl Client {
         self.leave(inner, false);
     }
 
-    /// Final tasks that were watched for waiters; completes tasks until there is one or `limit` has passed.
-    pub fn waiter_notices(&self, limit: Duration) -> VecDeque<TaskId> {
-        self.wait_until(&[], limit, |inner| !inner.waiter_notices.is_empty());
-        std::mem::take(&mut self.lock().waiter_notices)
+    /// Returns the final tasks that were watched for waiters, and the number of kicks so far. Completes tasks until there is
+    /// such a task, the number of kicks differs from `known`, or `limit` has passed.
+    pub fn waiter_notices(&self, limit: Duration, known: u64) -> (VecDeque<TaskId>, u64) {
+        let is_done = |inner: &Inner| !inner.waiter_notices.is_empty() || inner.kick_count != known;
+        self.wait_until(&[], limit, is_done);
+        let mut inner = self.lock();
+        (std::mem::take(&mut inner.waiter_notices), inner.kick_count)
     }
 
-    /// Final tasks that were watched for callbacks, slept for up to `limit`; `None` once the client has ended.
+    /// Returns the final tasks that were watched for callbacks. Sleeps for up to `limit` until there is one. Returns `None`
+    /// once the client has ended.
     pub fn callback_notices(&self, limit: Duration) -> Option<VecDeque<TaskId>> {
         let inner = self.lock();
         let is_idle = |inner: &mut Inner| inner.callback_notices.is_empty() && !inner.has_ended;
@@ -50,9 +55,12 @@ impl Client {
         (!inner.has_ended || !notices.is_empty()).then_some(notices)
     }
 
-    /// Makes whoever waits look anew.
+    /// Makes all waiting threads look again.
     pub fn kick(&self) {
-        self.lock().call_waiters(|_| true);
+        let mut inner = self.lock();
+        inner.kick_count += 1;
+        inner.call_waiters(|_| true);
+        drop(inner);
         self.kick_leader();
     }
 }

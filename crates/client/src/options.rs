@@ -1,73 +1,75 @@
-//! What a client is started with, and why it may not start.
+//! The options of a client, and the errors of its start.
 
 use gristmill_core::Config;
 use gristmill_keeper::Program;
-use gristmill_shm::Window;
+use gristmill_shm::{ArenaOptions, Window};
 use thiserror::Error;
 
 use crate::blobs::BlobOptions;
 
-/// Everything that the layer above decides.
+/// The options of a client; the layer above decides all of them.
 #[derive(Debug)]
 pub struct ClientOptions {
     /// Budgets, limits and sizes of the task graph.
     pub core: Config,
-    /// What a zygote, or a fresh worker, is. Segment, arena and event are its first descriptors
-    /// behind its control socket.
+    /// Program of a zygote or a fresh worker. Segment, arena and event are its first descriptors behind its control socket.
     pub program: Program,
-    /// Further descriptors that it gets.
+    /// Further descriptors that the program gets.
     pub descriptors: Vec<std::os::fd::OwnedFd>,
-    /// Whether each worker is an interpreter of its own instead of a fork of a zygote.
+    /// True if each worker is an interpreter of its own instead of a fork of a zygote.
     pub spawn_fresh: bool,
     /// The executable of the keeper.
     pub keeper_image: &'static [u8],
-    /// How long who waits looks before it sleeps; for rings alone nothing is learned.
+    /// Time that a waiting caller polls before it sleeps. [`Window::Learned`] applies to links only: without links a caller
+    /// then does not poll.
     pub window: Window,
+    /// Memory and disk for large payloads.
+    pub arena: ArenaOptions,
     /// Bytes of each task ring and each result ring; a power of two.
     pub ring_size: u32,
-    /// What it has to do with engines on other nodes.
+    /// Use of links to engines on other nodes.
     pub links: LinkUse,
-    /// Large parts of what goes to those.
+    /// Options for the large payloads that go to other nodes.
     pub blobs: BlobOptions,
 }
 
-/// What a client has to do with engines on other nodes.
+/// The client's use of links to engines on other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LinkUse {
-    /// Nothing: all its workers are here.
+    /// No links: all workers are on this node.
     #[default]
     None,
-    /// All its workers are behind them.
+    /// Links to nodes: all workers are on these nodes.
     Outwards,
-    /// It is one that others use: its workers are here, its tasks come over links.
+    /// Links from clients: the workers are on this node, and the tasks come over links.
     Inwards,
 }
 
-/// Why a client cannot be started.
+/// Reason why a client cannot be started.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// No shared memory.
+    /// There is no shared memory.
     #[error("the rings cannot be made: {0}")]
     Segment(#[from] gristmill_shm::SegmentError),
-    /// No arena for large payloads.
+    /// There is no arena for large payloads.
     #[error("the memory for large payloads cannot be made: {0}")]
     Arena(#[from] gristmill_shm::ArenaError),
-    /// No keeper.
+    /// There is no keeper.
     #[error("the keeper process cannot be started: {0}")]
     Keeper(#[from] gristmill_keeper::LaunchError),
-    /// The keeper did not take the first order.
-    #[error("the keeper process did not take its first order: {0}")]
+    /// The keeper did not accept the first command.
+    #[error("the keeper process did not accept its first command: {0}")]
     Command(#[from] gristmill_keeper::CommandError),
-    /// Nothing to sleep on.
+    /// There is no sleeper for links.
     #[error("connections cannot be watched: {0}")]
     Sleeper(#[source] std::io::Error),
-    /// No thread.
+    /// There is no thread.
     #[error("a thread cannot be started: {0}")]
     Thread(#[source] std::io::Error),
 }
 
 impl StartError {
-    /// A stable name for logs, tests and the Python face.
+    /// Returns the code that the exception in Python has.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {

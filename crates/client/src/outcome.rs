@@ -1,29 +1,31 @@
-//! What the layers above get to know of a task.
+//! The status, the outcome and the timings of a task, for the layers above.
 
 use std::fmt::Write as _;
 
-use gristmill_core::{LossCause, LossReport, Outcome, Payload, Status, Tags, TaskView};
+use gristmill_core::{
+    AttemptTimings, LossCause, LossReport, Payload, Status, TaskOutcome, TaskView,
+};
 use gristmill_sync::clock::TickScale;
-use gristmill_wire::{Span, TaskId};
+use gristmill_wire::{FailureKind, Span, TaskFailure, TaskId};
 
-use crate::bundle::Encoded;
+use crate::bundle::EncodedOutcome;
 
-/// A task's state at a glance.
+/// A summary of a task's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TaskLook {
-    /// Not with a worker.
+pub enum TaskStatus {
+    /// No worker has the task.
     Waiting,
-    /// In a worker's ring: it may have started.
+    /// A worker's ring has the task: it may have started.
     Running,
-    /// A value is there.
+    /// The task returned a value.
     Succeeded,
-    /// It ended in another way.
+    /// The task failed.
     Failed,
-    /// It was cancelled.
+    /// The task was cancelled.
     Cancelled,
 }
 
-impl TaskLook {
+impl TaskStatus {
     pub(crate) fn of(view: &TaskView<'_>) -> Self {
         match view.status {
             None if view.is_sent => Self::Running,
@@ -35,82 +37,98 @@ impl TaskLook {
     }
 }
 
-/// How a task ended, copied out of the table. Texts are complete sentences for the user.
+/// The outcome of a task, copied out of the table. Texts are complete sentences for the user.
 #[derive(Debug)]
 pub enum Ended {
-    /// It returned; the encoded value.
-    Value(Encoded),
-    /// It raised; the encoded exception.
-    Raised(Encoded),
-    /// It was cancelled.
+    /// The task returned this encoded value.
+    Value(EncodedOutcome),
+    /// The task raised this encoded exception.
+    Raised(EncodedOutcome),
+    /// The task was cancelled.
     Cancelled,
-    /// It ran out of time.
+    /// The task ran out of time.
     TimedOut(String),
-    /// Its worker died while it ran.
+    /// The worker died while it ran the task.
     Lost(String),
     /// No worker could be started.
     StartFailed(String),
-    /// No worker can have its context.
+    /// No worker can have the context of the task.
     ContextFailed(String),
     /// The time for which there were workers is over.
     Expired(String),
-    /// The engine cannot run it.
+    /// The engine cannot run the task.
     Refused(String),
-    /// A task among its arguments gave no value.
+    /// A task among the arguments gave no value.
     DependencyFailed {
-        /// Which, in words.
+        /// Sentence that names that task.
         text: String,
-        /// How that one ended.
+        /// Outcome of that task.
         root: Box<Ended>,
     },
 }
 
 impl Ended {
-    /// Copies the outcome of a final task. `name` is what its function is called.
+    /// Copies the outcome of a final task. `name` is the name of its function. `root` returns the outcome and the name of
+    /// another task.
     pub(crate) fn of(
         task: TaskId,
         name: &str,
-        outcome: &Outcome<'_>,
-        encoded: impl Fn(&Payload) -> Encoded,
-        root: impl FnOnce(TaskId) -> Option<Self>,
+        outcome: &TaskOutcome<'_>,
+        encoded: impl Fn(&Payload) -> EncodedOutcome,
+        root: impl FnOnce(TaskId) -> (Option<Self>, String),
     ) -> Self {
         match outcome {
-            Outcome::Returned(payload) => Self::Value(encoded(payload)),
-            Outcome::Raised(payload) => Self::Raised(encoded(payload)),
-            Outcome::Cancelled => Self::Cancelled,
-            Outcome::TimedOut { started: true, .. } => Self::TimedOut(format!(
-                "{task} ({name}) ran longer than its timeout and was stopped"
+            TaskOutcome::Returned(payload) => Self::Value(encoded(payload)),
+            TaskOutcome::Raised(payload) => Self::Raised(encoded(payload)),
+            TaskOutcome::Cancelled => Self::Cancelled,
+            TaskOutcome::TimedOut { started: true, raised } => {
+                let loading = raised.and_then(|raised| loading_text(&encoded(raised)));
+                Self::TimedOut(format!(
+                    "{task} ({name}) ran longer than its timeout and was stopped{}",
+                    loading.map_or_else(String::new, |text| format!(" while {text}"))
+                ))
+            }
+            TaskOutcome::TimedOut { started: false, .. } => Self::TimedOut(format!(
+                "{task} ({name}) had not started when its start_within had passed, and was not run"
             )),
-            Outcome::TimedOut { started: false, .. } => Self::TimedOut(format!(
-                "{task} ({name}) had not started when its deadline passed, and was not run"
-            )),
-            Outcome::Lost(report) => Self::Lost(lost_text(task, name, report)),
-            Outcome::StartFailed(failure) if failure.is_expiry => {
+            TaskOutcome::Lost(report) => Self::Lost(lost_text(task, name, report)),
+            TaskOutcome::StartFailed(failure) if failure.is_expiry => {
                 Self::Expired(format!("{task} ({name}) has not ended: {}", failure.text))
             }
-            Outcome::StartFailed(failure) => Self::StartFailed(failure.text.to_string()),
-            Outcome::ContextFailed(failure) => {
+            TaskOutcome::StartFailed(failure) => Self::StartFailed(failure.text.to_string()),
+            TaskOutcome::ContextFailed(failure) => {
                 Self::ContextFailed(format!("{task} ({name}) was not run: {}", failure.text))
             }
-            Outcome::Poisoned(reason) => {
-                Self::Refused(format!("the engine failed inside and {task} was given up: {reason}"))
+            TaskOutcome::Poisoned(reason) => {
+                Self::Refused(format!("the engine failed and gave up {task}: {reason}"))
             }
-            Outcome::NestedTooDeep => Self::Refused(format!(
-                "{task} ({name}) cannot run: all workers and spares, or the memory and GPUs that it needs, are with \
-                 tasks that wait for tasks that they submitted: wait for fewer tasks inside tasks, or return futures' \
-                 inputs instead"
+            TaskOutcome::NestedTooDeep => Self::Refused(format!(
+                "{task} ({name}) cannot run: all workers and spares, or the memory and GPUs that it needs, are held by \
+                 tasks that wait for tasks that they submitted: let tasks wait for fewer tasks, or return the inputs and \
+                 submit from the program"
             )),
-            Outcome::DependencyFailed { root: first } => Self::DependencyFailed {
-                text: format!(
-                    "{task} ({name}) was not run: {first}, among its arguments, gave no value"
-                ),
-                root: Box::new(root(*first).unwrap_or(Self::Cancelled)),
-            },
+            TaskOutcome::DependencyFailed { root: first } => {
+                let (root, named) = root(*first);
+                Self::DependencyFailed {
+                    text: format!(
+                        "{task} ({name}) was not run: {named}, whose result is an argument, returned no value"
+                    ),
+                    root: Box::new(root.unwrap_or(Self::Cancelled)),
+                }
+            }
         }
     }
 }
 
-/// Which task, which worker, what happened, its last words, and what to do.
+/// Returns the module that was being loaded when a task was stopped, if the payload contains it.
+fn loading_text(raised: &EncodedOutcome) -> Option<String> {
+    let bytes = raised.bytes();
+    let failure = TaskFailure::decode(&bytes).ok()?;
+    let is_loading = failure.kind == FailureKind::Loading;
+    is_loading.then(|| String::from_utf8_lossy(failure.bytes).into_owned())
+}
+
+/// Returns the text for a lost task: the task, the worker, the cause, and the last lines on standard error.
 fn lost_text(task: TaskId, name: &str, report: &LossReport) -> String {
     if report.cause == LossCause::Node {
         return format!(
@@ -125,26 +143,30 @@ fn lost_text(task: TaskId, name: &str, report: &LossReport) -> String {
         report.pid,
         death_text(report.cause, report.oom)
     );
-    text.push_str(" while it ran the task");
+    if report.loading.is_empty() {
+        text.push_str(" while it ran the task");
+    } else {
+        let _ = write!(text, " while {}", report.loading);
+    }
     if !report.detail.is_empty() {
         let _ = write!(text, "\nits last lines on standard error:\n{}", report.detail);
     }
     text
 }
 
-/// What became of a process, and whether the kernel did it, as the end of a sentence.
+/// Returns the end of a process as the end of a sentence, with the kernel's part in it.
 pub(crate) fn death_text(cause: LossCause, oom: bool) -> String {
-    let by_kernel = if oom { ", most likely by the kernel for want of memory" } else { "" };
+    let by_kernel = if oom { ", most likely by the kernel because memory was short" } else { "" };
     format!("{}{by_kernel}", cause_text(cause))
 }
 
-/// What became of a process, as the end of a sentence.
+/// Returns the end of a process as the end of a sentence.
 pub(crate) fn cause_text(cause: LossCause) -> String {
     match cause {
         LossCause::Signal(signal) => {
             format!("was killed by signal {signal} ({})", signal_name(signal))
         }
-        LossCause::Exit(code) => format!("left with exit code {code}"),
+        LossCause::Exit(code) => format!("exited with code {code}"),
         LossCause::Keeper => "died with the keeper process".to_owned(),
         LossCause::Stalled => "did not answer and was killed".to_owned(),
         LossCause::Node => "was on a node that was lost".to_owned(),
@@ -174,45 +196,46 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-/// When a task crossed which border, nanoseconds after it was submitted; what did not happen is missing.
+/// The times of a task's steps, nanoseconds after its submission; steps that did not happen are missing.
 #[derive(Debug, Clone, Copy)]
-pub struct TagTimes {
-    tags: Tags,
+pub struct TaskTimings {
+    timings: AttemptTimings,
     scale: TickScale,
 }
 
-impl TagTimes {
-    pub(crate) fn new(tags: Tags, scale: TickScale) -> Self {
-        Self { tags, scale }
+impl TaskTimings {
+    pub(crate) fn new(timings: AttemptTimings, scale: TickScale) -> Self {
+        Self { timings, scale }
     }
 
-    /// How ready its worker was, if it has run.
-    pub fn temperature(&self) -> Option<&'static str> {
-        (self.tags.started_ticks != 0).then(|| self.tags.temperature.name())
+    /// Returns the state of the worker before it ran the task (hot, warm or cold), if the task has run.
+    pub fn worker_state(&self) -> Option<&'static str> {
+        (self.timings.started_ticks != 0).then(|| self.timings.worker_state.name())
     }
 
-    /// Name and time of each border, in the order of a task's life and never before the one ahead.
+    /// Returns the name and the time of each step, in the order of a task's life. No time is before the one ahead of it.
     ///
-    /// Two of them are read once a batch: a worker claims what is still being written, and publishes while others'
-    /// answers are drained. What it noted of each task bounds these.
+    /// Two of the times are read once a batch: a worker claims records that are still being written, and publishes while the
+    /// answers of others are drained. The times that the worker noted for each task limit these two.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let tags = &self.tags;
+        let timings = &self.timings;
         let span = |span: Span| self.scale.to_ns(span.ticks());
-        let started = self.scale.to_ns(tags.started_ticks.saturating_sub(tags.submitted_ticks));
-        let has_run = tags.started_ticks != 0;
-        let claimed = started.saturating_sub(span(tags.claimed_before));
-        let ended = started + span(tags.ran);
-        let published = ended + span(tags.published_after);
-        let written = span(tags.written_after).min(if has_run { claimed } else { u64::MAX });
-        let drained = span(tags.drained_after).max(if has_run { published } else { 0 });
+        let started =
+            self.scale.to_ns(timings.started_ticks.saturating_sub(timings.submitted_ticks));
+        let has_run = timings.started_ticks != 0;
+        let claimed = started.saturating_sub(span(timings.claimed_before));
+        let ended = started + span(timings.ran);
+        let published = ended + span(timings.published_after);
+        let written = span(timings.written_after).min(if has_run { claimed } else { u64::MAX });
+        let drained = span(timings.drained_after).max(if has_run { published } else { 0 });
         [
             ("submitted", true, 0),
-            ("written", tags.written_after != Span::default() || has_run, written),
+            ("written", timings.written_after != Span::default() || has_run, written),
             ("claimed", has_run, claimed),
             ("started", has_run, started),
             ("ended", has_run, ended),
             ("published", has_run, published),
-            ("drained", tags.drained_after != Span::default(), drained),
+            ("drained", timings.drained_after != Span::default(), drained),
         ]
         .into_iter()
         .filter_map(|(name, happened, ns)| happened.then_some((name, ns)))
@@ -225,7 +248,7 @@ mod tests {
 
     #[test]
     fn what_is_read_once_a_batch_is_in_order_with_what_a_worker_noted() {
-        let tags = Tags {
+        let timings = AttemptTimings {
             submitted_ticks: 1_000,
             written_after: Span::from_ticks(50),
             started_ticks: 1_045,
@@ -233,13 +256,17 @@ mod tests {
             ran: Span::from_ticks(60),
             published_after: Span::from_ticks(10),
             drained_after: Span::from_ticks(30),
-            ..Tags::default()
+            ..AttemptTimings::default()
         };
         let times: Vec<u64> =
-            TagTimes::new(tags, TickScale::NANOSECONDS).named().map(|(_, ns)| ns).collect();
+            TaskTimings::new(timings, TickScale::NANOSECONDS).named().map(|(_, ns)| ns).collect();
         assert_eq!(times, [0, 40, 40, 45, 105, 115, 115]);
-        let waits = Tags { started_ticks: 0, drained_after: Span::default(), ..tags };
-        let times: Vec<_> = TagTimes::new(waits, TickScale::NANOSECONDS).named().collect();
-        assert_eq!(times, [("submitted", 0), ("written", 50)], "nothing bounds what has not run");
+        let waits = AttemptTimings { started_ticks: 0, drained_after: Span::default(), ..timings };
+        let times: Vec<_> = TaskTimings::new(waits, TickScale::NANOSECONDS).named().collect();
+        assert_eq!(
+            times,
+            [("submitted", 0), ("written", 50)],
+            "no bound applies to a task that has not run"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting for everything that was outstanding at one moment.
+//! A wait for all tasks that were outstanding at one moment.
 
 use std::time::{Duration, Instant};
 
@@ -6,30 +6,32 @@ use gristmill_wire::TaskId;
 
 use crate::client::Client;
 
-/// The tasks that had no final state when [`Client::outstanding`] was called, less those that were waited for.
+/// The tasks that were not final when [`Client::outstanding`] was called, less those that a wait found to be final.
 #[derive(Debug)]
 pub struct Outstanding {
     tasks: Vec<TaskId>,
-    /// When it was, if there were batches: what became of them in the meantime is looked for once they are final.
+    /// Time of that call, clock ticks, if there were batches. Tasks that batches became in the meantime are looked up once the
+    /// batches are final.
     batches_before: Option<u64>,
 }
 
 impl Client {
-    /// The tasks without a final state, nested ones and those without a future included.
+    /// Returns the tasks that are not final, including nested ones and those without a future.
     pub fn outstanding(&self) -> Outstanding {
         let mut inner = self.lock();
         inner.drain();
-        // Read anew: what is submitted from now on is not older than that.
-        inner.lanes.read_clock();
-        let batches_before = inner.core.has_batches().then(|| inner.lanes.now_ticks());
+        // The clock is read again, so that tasks submitted from now on are not older than this reading.
+        inner.port.read_clock();
+        let batches_before = inner.core.has_batches().then(|| inner.port.now_ticks());
         Outstanding { tasks: inner.core.outstanding(None), batches_before }
     }
 
-    /// Waits until all of them are final; false when `limit` has passed or a signal arrived. Then another call goes on.
+    /// Waits until all of them are final. Returns false if `limit` has passed or a signal has arrived before that; another call
+    /// then continues the wait.
     pub fn wait_all(&self, outstanding: &mut Outstanding, limit: Duration) -> bool {
         let start = Instant::now();
         loop {
-            // The last are mostly final last: one wait for many tasks.
+            // The last tasks are mostly the last to end, so one wait covers many tasks.
             while let Some(task) = self.last_pending(&mut outstanding.tasks) {
                 if !self.wait(task, limit.saturating_sub(start.elapsed())) {
                     return false;
@@ -43,7 +45,7 @@ impl Client {
         }
     }
 
-    /// Removes final tasks from the end; gives the last that is not.
+    /// Removes final tasks from the end of `tasks`, and returns the last one that is not final.
     fn last_pending(&self, tasks: &mut Vec<TaskId>) -> Option<TaskId> {
         let inner = self.lock();
         while let Some(&task) = tasks.last() {

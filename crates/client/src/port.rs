@@ -1,28 +1,30 @@
-//! What the task graph asks of the rings: records on their way to workers, and what it may know of those.
+//! The operations of the task graph on the rings: records on their way to workers, and the progress of the workers.
 
 use gristmill_core::{
-    CallProgress, ContextId, Dispatch, Errand, Holders, KillReason, Outfit, Payload, PayloadRef,
-    Port, Progress, Sent, Status, TakeBack,
+    CallProgress, ContextId, Dispatch, Floor, Holders, KillReason, Payload, PayloadRef, Port,
+    RemoteDispatch, RingProgress, Sent, Status, StoppedRun, TakeBackResult, WorkerGrant,
 };
+use gristmill_keeper::Stopped;
 use gristmill_shm::{
-    BatchProgress, BeginError, BlockPart, ClientArena, ClientLane, RecordWriter, Words,
+    BatchProgress, BeginError, BlockPart, ClientArena, ClientEnds, RecordWriter, Words,
 };
 use gristmill_wire::peer::Control;
 use gristmill_wire::{
-    Attempt, BlockRange, EXTENSION_WORDS, FunctionId, Kind, PARENT_WORDS, ParentEntry, PeerId,
-    SlotId, TASK_WORDS, TaskFlags, TaskFrame, TaskId, pack_places, padded_size,
+    Attempt, BlockRange, EXTENSION_WORDS, FailureKind, FunctionId, PARENT_WORDS, ParentEntry,
+    PeerId, RecordKind, SlotId, TASK_WORDS, TaskFailure, TaskFlags, TaskFrame, TaskId, pack_places,
+    padded_size,
 };
 
 use crate::blobs::BlobPort as _;
 use crate::bundle::Bundles;
-use crate::lanes::{Lane, Lanes, Order, handle, split_handle};
-use crate::peers::{LinkPort, Sending};
+use crate::client_port::{ClientPort, GraphEffect, WorkerChannel, handle, split_handle};
+use crate::peers::{LinkPort, Sending, peer_of_pseudo_slot};
 
-/// Why a record is not in its ring.
+/// Reason why a record is not in its ring.
 enum Unsent {
-    /// No room now.
+    /// The ring has no room now.
     Full,
-    /// No memory for what does not fit into a record; a sentence.
+    /// There is no memory for content that does not fit into a record; the text is a sentence.
     Memory(String),
 }
 
@@ -30,30 +32,32 @@ impl From<Unsent> for Sent {
     fn from(unsent: Unsent) -> Self {
         match unsent {
             Unsent::Full => Self::Full,
-            // No pickle begins with a zero: the layer above knows it for a sentence.
-            Unsent::Memory(text) => Self::Failed(Payload::from(format!("\0{text}").into_bytes())),
+            Unsent::Memory(text) => {
+                let failure = TaskFailure::of_text(FailureKind::NoMemory, &text);
+                Self::Failed(Payload::from(failure.encode()))
+            }
         }
     }
 }
 
-/// Puts what does not fit into a record into a block.
+/// Puts bytes that do not fit into a record into a block.
 fn spill(
     arena: &ClientArena,
-    lane: &mut Lane,
+    channel: &mut WorkerChannel,
     bytes: &[u8],
     record_size: usize,
 ) -> Result<BlockPart, Unsent> {
-    // A full ring is asked first: a task that waits for room would be copied again and again.
-    if !lane.ends.tasks.has_room(record_size) {
+    // The ring is checked first: a task that waits for room in it would be copied again and again.
+    if !channel.ends.tasks.has_room(record_size) {
         return Err(Unsent::Full);
     }
     arena.store(bytes).map_err(|error| Unsent::Memory(error.to_string()))
 }
 
-/// Words of what stands in front of a task's parents: its frame, its extension, and the list of its places.
+/// Returns the number of words before a task's parents: its frame, its extension, and the list of its slots.
 #[inline]
 fn head_words(task: &Dispatch<'_>) -> usize {
-    let extension = task.extension.map_or(0, |one| EXTENSION_WORDS + one.equipment.place_words());
+    let extension = task.extension.map_or(0, |one| EXTENSION_WORDS + one.grant.place_words());
     TASK_WORDS + extension
 }
 
@@ -68,10 +72,10 @@ fn write_head<W: Words>(record: &mut RecordWriter<'_, W>, frame: &TaskFrame, tas
     }
 }
 
-/// Bytes of a definition whose function is in a block: its head, and the block's offset and size.
+/// Size of a definition whose function is in a block, bytes: its head, and the block's offset and size.
 const DEFINITION_SIZE: usize = 24;
 
-/// The size of what a payload is in a record: its bytes, or its descriptor.
+/// Returns the size of a payload in a record: that of its bytes, or of its descriptor.
 #[inline]
 fn payload_size(payload: &Payload, bundles: &Bundles) -> usize {
     match payload.get() {
@@ -109,33 +113,74 @@ fn parent_entry(parent: TaskId, result: &Payload, size: usize) -> ParentEntry {
     ParentEntry { task: parent, size: u32::try_from(size).unwrap_or(u32::MAX), flags }
 }
 
-impl Lanes {
-    /// Tells a worker what a function id stands for.
+impl ClientPort {
+    /// Tells workers and peers which functions they need not keep because no task names these ids any more.
+    #[inline]
+    pub(crate) fn tell_departed(&mut self) {
+        if self.functions.has_departed() || !self.unforgotten.is_empty() {
+            self.tell_of_departed();
+        }
+    }
+
+    #[cold]
+    fn tell_of_departed(&mut self) {
+        let waiting = std::mem::take(&mut self.unforgotten);
+        for (slot, function) in waiting {
+            self.forget(slot, function);
+        }
+        for (function, places) in self.functions.take_departed() {
+            for place in places {
+                match peer_of_pseudo_slot(place) {
+                    Some(peer) => self.say(peer, &Control::ForgetFunction { function }),
+                    None => self.forget(place, function),
+                }
+            }
+        }
+    }
+
+    /// Tells a worker that a function id is not used any more, as soon as its ring has room for the record.
+    fn forget(&mut self, slot: SlotId, function: FunctionId) {
+        let Some(channel) = self.channels[usize::from(slot.0)].as_mut() else { return };
+        let Ok(mut record) = channel.ends.tasks.begin(RecordKind::Forget, 0, 8) else {
+            self.unforgotten.push((slot, function));
+            return;
+        };
+        record.word(0, u64::from(function.0));
+        record.commit();
+        self.touch(slot);
+    }
+
+    /// Tells a worker the definition of a function id.
     fn define(&mut self, slot: SlotId, function: FunctionId) -> Result<(), Unsent> {
+        if self.functions.has_departed() || !self.unforgotten.is_empty() {
+            // The worker has to forget the former function of the id first.
+            self.tell_departed();
+            self.unforgotten.retain(|&late| late != (slot, function));
+        }
         let definition = self.functions.definition(function);
-        let lane = self.lanes[usize::from(slot.0)].as_mut().ok_or(Unsent::Full)?;
+        let channel = self.channels[usize::from(slot.0)].as_mut().ok_or(Unsent::Full)?;
         let size = u64::from(u32::try_from(definition.len()).unwrap_or(u32::MAX));
         let head = u64::from(function.0) | (size << 32);
-        if 8 + definition.len() > lane.ends.tasks.max_body() as usize {
-            let block = spill(&self.arena, lane, &definition, DEFINITION_SIZE)?;
+        if 8 + definition.len() > channel.ends.tasks.max_body() as usize {
+            let block = spill(&self.arena, channel, &definition, DEFINITION_SIZE)?;
             let BlockRange { offset, size } = block.range();
-            let mut record = lane
+            let mut record = channel
                 .ends
                 .tasks
-                .begin(Kind::Define, 1, DEFINITION_SIZE)
+                .begin(RecordKind::Define, 1, DEFINITION_SIZE)
                 .map_err(|_| Unsent::Full)?;
             record.words(0, &[head, offset, size]);
             let sequence = record.commit();
-            lane.spills.push_back((sequence, block));
+            channel.spills.push_back((sequence, block));
         } else {
             let body = 8 + definition.len();
-            let record = lane.ends.tasks.begin(Kind::Define, 0, body);
+            let record = channel.ends.tasks.begin(RecordKind::Define, 0, body);
             let mut record = record.map_err(|_| Unsent::Full)?;
             record.word(0, head);
             record.bytes(8, &definition);
             record.commit();
         }
-        self.functions.told(function, slot);
+        self.functions.record_known(function, slot);
         Ok(())
     }
 
@@ -153,17 +198,20 @@ impl Lanes {
         }
         append_payload(task.payload, &self.bundles, &mut bytes);
         if u32::try_from(bytes.len()).is_err() {
-            let text = format!("{} bytes of small values are too many for one task", bytes.len());
+            let text = format!(
+                "the small values among the arguments of one task take {} bytes, which is too much",
+                bytes.len()
+            );
             return Unsent::Memory(text).into();
         }
-        let Some(lane) = &mut self.lanes[usize::from(slot.0)] else { return Sent::Full };
+        let Some(channel) = &mut self.channels[usize::from(slot.0)] else { return Sent::Full };
         let fixed = head_words(task);
         let record_size = (fixed + 2) * 8;
-        let block = match spill(&self.arena, lane, &bytes, record_size) {
+        let block = match spill(&self.arena, channel, &bytes, record_size) {
             Ok(block) => block,
             Err(unsent) => return unsent.into(),
         };
-        let Ok(mut record) = lane.ends.tasks.begin(Kind::Task, 0, record_size) else {
+        let Ok(mut record) = channel.ends.tasks.begin(RecordKind::Task, 0, record_size) else {
             return Sent::Full;
         };
         frame.flags = TaskFlags(frame.flags.0 | TaskFlags::SPILLED);
@@ -171,21 +219,21 @@ impl Lanes {
         let BlockRange { offset, size } = block.range();
         record.words(u32::try_from(fixed).unwrap_or(u32::MAX), &[offset, size]);
         let sequence = record.commit();
-        lane.spills.push_back((sequence, block));
+        channel.spills.push_back((sequence, block));
         self.touch(slot);
         Sent::Written(sequence)
     }
 }
 
-impl Port for Lanes {
+impl Port for ClientPort {
     #[inline]
     fn send(&mut self, slot: SlotId, task: Dispatch<'_>) -> Sent {
-        if !self.functions.is_told(task.function, slot)
+        if !self.functions.is_known(task.function, slot)
             && let Err(unsent) = self.define(slot, task.function)
         {
             return unsent.into();
         }
-        let Some(lane) = &mut self.lanes[usize::from(slot.0)] else { return Sent::Full };
+        let Some(channel) = &mut self.channels[usize::from(slot.0)] else { return Sent::Full };
         let bundles = &self.bundles;
         let (mut parent_count, mut parents_size) = (0, 0);
         for (_, result) in task.parents.clone() {
@@ -203,11 +251,12 @@ impl Port for Lanes {
             payload_size: u32::try_from(size).unwrap_or(u32::MAX),
             payload: task.payload.kind(),
         };
-        let mut record = match lane.ends.tasks.begin(Kind::Task, 0, fixed + parents_size + size) {
-            Ok(record) => record,
-            Err(BeginError::TooLarge { .. }) => return self.send_spilled(slot, &task, frame),
-            Err(_) => return Sent::Full,
-        };
+        let mut record =
+            match channel.ends.tasks.begin(RecordKind::Task, 0, fixed + parents_size + size) {
+                Ok(record) => record,
+                Err(BeginError::TooLarge { .. }) => return self.send_spilled(slot, &task, frame),
+                Err(_) => return Sent::Full,
+            };
         write_head(&mut record, &frame, &task);
         let mut offset = u32::try_from(fixed).unwrap_or(u32::MAX);
         for (parent, result) in task.parents {
@@ -222,28 +271,28 @@ impl Port for Lanes {
         Sent::Written(sequence)
     }
 
-    fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBack>) {
+    fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBackResult>) {
         taken.clear();
-        let Some(lane) = &mut self.lanes[usize::from(slot.0)] else {
-            taken.resize(sequences.len(), TakeBack::Undecided);
+        let Some(channel) = &mut self.channels[usize::from(slot.0)] else {
+            taken.resize(sequences.len(), TakeBackResult::Undecided);
             return;
         };
-        let ClientLane { tasks, control, .. } = &mut lane.ends;
+        let ClientEnds { tasks, control, .. } = &mut channel.ends;
         let answers = tasks.take_back(sequences, control.progress(), self.mode);
         taken.extend(answers.into_iter().map(|(_, answer)| match answer {
-            gristmill_shm::TakeBack::Taken => TakeBack::Taken,
-            gristmill_shm::TakeBack::Undecided => TakeBack::Undecided,
+            gristmill_shm::TakeBack::Taken => TakeBackResult::Taken,
+            gristmill_shm::TakeBack::Undecided => TakeBackResult::Undecided,
         }));
     }
 
     fn stop_batch(&mut self, slot: SlotId, sequence: u64) -> Option<u32> {
-        let control = &self.lanes[usize::from(slot.0)].as_ref()?.ends.control;
+        let control = &self.channels[usize::from(slot.0)].as_ref()?.ends.control;
         if control.progress().claimed() <= sequence {
-            // It could not be taken back for want of a barrier: then the rule of one batch at a time says nothing.
+            // The missing barrier prevented the take-back. Then the rule of one batch at a time does not apply.
             return None;
         }
         let found = control.stop_batch(sequence)?;
-        #[expect(clippy::cast_possible_truncation, reason = "the low half tells batches apart")]
+        #[expect(clippy::cast_possible_truncation, reason = "the low half distinguishes batches")]
         (found.sequence == sequence as u32).then_some(found.claimed)
     }
 
@@ -253,18 +302,26 @@ impl Port for Lanes {
 
     fn split(&mut self, batch: TaskId, rest: &[TaskId]) -> u64 {
         if self.listeners > 0 {
-            self.news.push(batch);
+            self.unannounced_batches.push(batch);
         }
         let function = self.batches.split(batch, rest);
         rest.iter().for_each(|_| self.functions.use_again(function));
         handle(function, 0)
     }
 
-    fn progress(&self, slot: SlotId) -> Progress {
-        let Some(lane) = &self.lanes[usize::from(slot.0)] else { return Progress::default() };
-        let reader = lane.ends.control.progress();
+    fn set_floor(&mut self, slot: SlotId, priority: i32) {
+        if let Some(channel) = self.channel(slot) {
+            channel.ends.control.set_floor(priority);
+        }
+    }
+
+    fn progress(&self, slot: SlotId) -> RingProgress {
+        let Some(channel) = &self.channels[usize::from(slot.0)] else {
+            return RingProgress::default();
+        };
+        let reader = channel.ends.control.progress();
         let started_at = reader.running().map(|running| running.started_ticks);
-        Progress {
+        RingProgress {
             claimed: reader.claimed(),
             started: reader.started(),
             ended: reader.ended(),
@@ -274,35 +331,41 @@ impl Port for Lanes {
     }
 
     fn interrupt(&mut self, slot: SlotId, sequence: u64) {
-        if let Some(lane) = &self.lanes[usize::from(slot.0)] {
-            lane.ends.control.interrupt(Some(sequence));
-            self.orders.push(Order::Interrupt(slot));
+        if let Some(channel) = &self.channels[usize::from(slot.0)] {
+            channel.ends.control.interrupt(Some(sequence));
+            self.effects.push(GraphEffect::Interrupt(slot));
         }
     }
 
-    fn kill(&mut self, slot: SlotId, _why: KillReason) {
-        self.orders.push(Order::Kill(slot));
+    fn end_started(&mut self, slot: SlotId, by: StoppedRun) {
+        let StoppedRun { sequence, began_ticks, ended_ticks } = by;
+        let (began_ns, ended_ns) = (self.ns_at(began_ticks), self.ns_at(ended_ticks));
+        self.effects.push(GraphEffect::EndStarted(slot, Stopped { sequence, began_ns, ended_ns }));
     }
 
-    fn spawn(&mut self, slot: SlotId, context: ContextId, outfit: Outfit) {
-        self.orders.push(Order::Spawn(slot, context, outfit));
+    fn kill(&mut self, slot: SlotId, _why: KillReason) {
+        self.effects.push(GraphEffect::Kill(slot));
+    }
+
+    fn spawn(&mut self, slot: SlotId, context: ContextId, grant: WorkerGrant) {
+        self.effects.push(GraphEffect::Spawn(slot, context, grant));
     }
 
     fn unload_context(&mut self, context: ContextId) {
-        self.orders.push(Order::UnloadContext(context));
+        self.effects.push(GraphEffect::UnloadContext(context));
     }
 
     fn context_dropped(&mut self, context: ContextId) {
-        self.orders.push(Order::DropContext(context));
+        self.effects.push(GraphEffect::DropContext(context));
     }
 
     fn retire(&mut self, slot: SlotId) {
-        self.orders.push(Order::Retire(slot));
+        self.effects.push(GraphEffect::Retire(slot));
     }
 
     #[inline]
-    fn send_to_peer(&mut self, peer: PeerId, errand: Errand<'_>) -> Sent {
-        self.send_away(peer, &errand)
+    fn send_to_peer(&mut self, peer: PeerId, dispatch: RemoteDispatch<'_>) -> Sent {
+        self.delegate(peer, &dispatch)
     }
 
     fn holders(&self, payload: &Payload, near: PeerId) -> Holders {
@@ -321,10 +384,18 @@ impl Port for Lanes {
         self.say(peer, &Control::Recall { count });
     }
 
+    fn floor_at_peer(&mut self, peer: PeerId, context: ContextId, floor: (Floor, u32)) {
+        self.say_floor(peer, context, floor);
+    }
+
+    fn tell_vacant(&mut self, peer: PeerId, context: ContextId, word: (u32, u32)) {
+        self.say_vacant(peer, context, word);
+    }
+
     #[inline]
     fn finished(&mut self, task: TaskId, handle: u64, status: Status) {
         let (function, ticket) = split_handle(handle);
-        if !matches!(status, Status::Succeeded | Status::Failed) {
+        if status != Status::Succeeded {
             self.names.push((task, self.functions.name(function).into()));
         }
         if !self.batches.is_empty() {
@@ -334,15 +405,15 @@ impl Port for Lanes {
             self.freed_functions.push(function);
         }
         if self.listeners > 0 || ticket != 0 {
-            self.finished.push((task, handle, status));
+            self.finished.push((task, handle));
         }
     }
 
     #[inline]
     fn is_asleep(&self, slot: SlotId) -> bool {
-        self.lanes[usize::from(slot.0)]
+        self.channels[usize::from(slot.0)]
             .as_ref()
-            .is_some_and(|lane| lane.ends.control.peer_bell().is_asleep())
+            .is_some_and(|channel| channel.ends.control.peer_bell().is_asleep())
     }
 
     #[inline]
@@ -351,7 +422,7 @@ impl Port for Lanes {
     }
 }
 
-/// A batch's progress with the whole of its sequence: the last one below `claimed` with that low half.
+/// Returns a batch's progress with its full sequence: the last one up to `claimed` with that low half.
 pub(crate) fn call_progress(batch: BatchProgress, claimed: u64) -> CallProgress {
     #[expect(clippy::cast_possible_truncation, reason = "the low halves are compared")]
     let back = (claimed as u32).wrapping_sub(batch.sequence);

@@ -1,26 +1,26 @@
-//! The results of batches: collected as they arrive, taken by who asked for them.
+//! The results of batches: collected as they arrive, until the caller takes them.
 
 use std::collections::{HashMap, VecDeque};
 
 use gristmill_core::Payload;
-use gristmill_shm::{Record, Words};
+use gristmill_shm::{RingRecord, Words};
 use gristmill_wire::{BatchResults, FunctionId, PayloadKind, TaskId, Verdict};
 
-use crate::bundle::{Bundles, Encoded};
+use crate::bundle::{Bundles, EncodedOutcome};
 
-/// Results of calls, in order, one behind the other.
+/// Results of calls, in order, one after the other.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// As they travel; they were checked.
+    /// Results in the wire format, already checked.
     bytes: Vec<u8>,
-    /// Where the next one is.
+    /// Offset of the next result.
     at: usize,
-    /// How many are left.
+    /// Number of results that are left.
     count: usize,
-    bundles: VecDeque<Encoded>,
+    bundles: VecDeque<EncodedOutcome>,
 }
 
-/// What came of one call.
+/// The outcome of one call.
 #[derive(Debug)]
 pub struct CallResult<'a> {
     /// `Returned`, `Raised` or `Interrupted`.
@@ -29,17 +29,17 @@ pub struct CallResult<'a> {
     pub value: CallValue<'a>,
 }
 
-/// Where the bytes of a result are.
+/// The bytes of a result.
 #[derive(Debug)]
 pub enum CallValue<'a> {
-    /// Here.
+    /// Bytes in this buffer.
     Inline(&'a [u8]),
-    /// With blocks of the arena.
-    Blocks(Encoded),
+    /// Bytes with blocks of the arena.
+    Blocks(EncodedOutcome),
 }
 
 impl Results {
-    /// The next result.
+    /// Takes the next result.
     #[inline]
     pub fn take(&mut self) -> Option<CallResult<'_>> {
         let mut rest = BatchResults::new(self.bytes.get(self.at..)?);
@@ -54,36 +54,50 @@ impl Results {
         Some(CallResult { verdict: frame.verdict, value })
     }
 
-    /// How many are left.
+    /// Takes the next result if its bytes are inline and `decode` returns a value for them.
+    #[inline]
+    pub fn take_if<T>(&mut self, decode: impl FnOnce(Verdict, &[u8]) -> Option<T>) -> Option<T> {
+        let mut rest = BatchResults::new(self.bytes.get(self.at..)?);
+        let (frame, bytes) = rest.take().expect("it was checked")?;
+        if frame.payload != PayloadKind::Inline {
+            return None;
+        }
+        let value = decode(frame.verdict, bytes)?;
+        self.at = self.bytes.len() - rest.remaining();
+        self.count -= 1;
+        Some(value)
+    }
+
+    /// Returns the number of results that are left.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether none is left.
+    /// Returns true if no result is left.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 }
 
-/// What is known of one batch.
+/// The state of one batch.
 #[derive(Debug)]
-pub(crate) struct Collected {
+pub(crate) struct BatchState {
     function: FunctionId,
-    /// Calls that are its own.
+    /// Calls that are still part of the batch.
     calls: u32,
     /// Results taken in.
     count: u32,
     ready: Results,
-    /// The tasks that its last calls have become, in order.
+    /// The tasks that the batch's last calls have become, in order.
     rest: Vec<TaskId>,
     is_released: bool,
 }
 
 /// Batches that are not final, or not released.
 #[derive(Debug, Default)]
-pub(crate) struct Batches(HashMap<TaskId, Collected>);
+pub(crate) struct Batches(HashMap<TaskId, BatchState>);
 
 impl Batches {
     #[inline]
@@ -92,7 +106,7 @@ impl Batches {
     }
 
     pub fn insert(&mut self, batch: TaskId, function: FunctionId, calls: u32) {
-        let collected = Collected {
+        let collected = BatchState {
             function,
             calls,
             count: 0,
@@ -103,23 +117,28 @@ impl Batches {
         self.0.insert(batch, collected);
     }
 
-    pub fn get_mut(&mut self, batch: TaskId) -> Option<&mut Collected> {
+    pub fn get_mut(&mut self, batch: TaskId) -> Option<&mut BatchState> {
         self.0.get_mut(&batch)
     }
 
-    /// Results of a batch that were taken in.
+    /// Returns the number of results of a batch that were taken in.
     pub fn count(&self, batch: TaskId) -> u32 {
         self.0.get(&batch).map_or(0, |collected| collected.count)
     }
 
-    /// Whether somebody can take results of a batch.
+    /// Returns true if there are results of a batch to take.
     pub fn is_ready(&self, batch: TaskId) -> bool {
         self.0.get(&batch).is_some_and(|collected| !collected.ready.is_empty())
     }
 
-    /// Whether the last calls of a batch have become tasks that nobody has taken over.
+    /// Returns true if the last calls of a batch have become tasks that were not taken over.
     pub fn has_rest(&self, batch: TaskId) -> bool {
         self.0.get(&batch).is_some_and(|collected| !collected.rest.is_empty())
+    }
+
+    /// Returns the tasks that the last calls of a batch have become and that were not taken over.
+    pub fn rest_of(&self, batch: TaskId) -> Vec<TaskId> {
+        self.0.get(&batch).map_or_else(Vec::new, |collected| collected.rest.clone())
     }
 
     /// Takes over the tasks that the last calls of a batch have become.
@@ -127,35 +146,35 @@ impl Batches {
         self.0.get_mut(&batch).map_or_else(Vec::new, |found| std::mem::take(&mut found.rest))
     }
 
-    /// Takes what arrived of a batch.
+    /// Takes the results of a batch that have arrived.
     pub fn take_ready(&mut self, batch: TaskId) -> Option<Results> {
         let collected = self.0.get_mut(&batch)?;
         (!collected.ready.is_empty()).then(|| std::mem::take(&mut collected.ready))
     }
 
-    /// Notes that the last calls of a batch have become tasks; gives their function.
+    /// Records that the last calls of a batch have become tasks, and returns their function.
     pub fn split(&mut self, batch: TaskId, rest: &[TaskId]) -> FunctionId {
         let collected = self.0.get_mut(&batch).expect("a batch is known until it is final");
         collected.calls -= u32::try_from(rest.len()).unwrap_or(u32::MAX);
-        // What is split off later was in front of it.
+        // Calls that are split off later come before those that were split off earlier.
         collected.rest.splice(..0, rest.iter().copied());
         collected.function
     }
 
-    /// A batch is final: it is forgotten if nobody wants its results.
+    /// Forgets a final batch if it was released.
     pub fn finished(&mut self, batch: TaskId) {
         if self.0.get(&batch).is_some_and(|collected| collected.is_released) {
             self.0.remove(&batch);
         }
     }
 
-    /// Takes a final batch out: calls that gave no result, and the tasks that came of its last ones.
+    /// Removes a final batch. Returns the number of calls without a result, and the tasks that its last calls have become.
     pub fn remove(&mut self, batch: TaskId) -> Option<(u32, Vec<TaskId>)> {
         let collected = self.0.remove(&batch)?;
         Some((collected.calls - collected.count, collected.rest))
     }
 
-    /// Nobody wants the results of a batch any more; gives the tasks that came of its last calls.
+    /// Releases a batch, whose results are not needed any more. Returns the tasks that its last calls have become.
     pub fn release(&mut self, batch: TaskId, is_final: bool) -> Vec<TaskId> {
         let Some(collected) = self.0.get_mut(&batch) else { return Vec::new() };
         collected.is_released = true;
@@ -168,21 +187,21 @@ impl Batches {
     }
 }
 
-/// What was taken in of a record.
+/// The part of a record that was taken in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Intake {
-    /// Results.
+    /// Number of results.
     pub count: usize,
-    /// Their bytes.
+    /// Size of the results, bytes.
     pub size: u32,
 }
 
-impl Collected {
-    /// Takes in the results of a record from its byte `from` on; `adopt` takes over the blocks of one in the arena. `None`,
-    /// and nothing taken, when one is damaged or there are too many.
+impl BatchState {
+    /// Takes in the results of a record from its byte `from` on; `adopt` takes over the blocks of a result in the arena.
+    /// Returns `None`, and takes nothing, if a result is damaged or there are too many results.
     pub fn take_in<W: Words>(
         &mut self,
-        (record, from): (&Record<'_, W>, u32),
+        (record, from): (&RingRecord<'_, W>, u32),
         bundles: &mut Bundles,
         mut adopt: impl FnMut(&mut Bundles, &[u8]) -> Option<Payload>,
     ) -> Option<Intake> {
@@ -212,10 +231,10 @@ impl Collected {
     }
 }
 
-/// A result with blocks, which are its own from now on.
+/// Takes a result with blocks out of the bundles: the result owns its blocks from now on.
 #[cold]
-fn receive(payload: &Payload, bundles: &mut Bundles) -> Encoded {
-    let encoded = Encoded::new(payload, bundles, false);
+fn receive(payload: &Payload, bundles: &mut Bundles) -> EncodedOutcome {
+    let encoded = EncodedOutcome::new(payload, bundles, false);
     if let Some(block) = payload.block() {
         let _unnamed = bundles.remove(block);
     }

@@ -1,4 +1,4 @@
-//! The start of a client: its rings, its threads, and its first processes, which it does not wait for.
+//! The start of a client: its rings, its threads, and its first processes. It does not wait for these processes.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,30 +6,36 @@ use std::sync::Arc;
 
 use gristmill_core::Core;
 use gristmill_keeper::{Events, KeeperOptions, launch};
-use gristmill_shm::{ClientArena, Event, Gaps, Segment, SegmentError, SegmentOptions};
-use gristmill_store::Spread;
+use gristmill_shm::{ClientArena, EventFd, Gaps, Segment, SegmentError, SegmentOptions};
+use gristmill_store::BroadcastPlan;
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_transport::Sleeper;
 
-use crate::blobs::{BlobOptions, Taking};
+use crate::blobs::{BlobOptions, BlobReceiver};
 use crate::client::Client;
-use crate::inner::{Inner, Shared};
-use crate::lanes::Lanes;
+use crate::client_port::ClientPort;
+use crate::inner::{Inner, LockFreeState};
+use crate::leader_sleep::LOOKS;
 use crate::options::{ClientOptions, LinkUse, StartError};
 use crate::peers::Links;
-use crate::provisions::Provisions;
-use crate::rest::LOOKS;
+use crate::staging::StagingTable;
 use crate::tree::Tree;
 
 impl Client {
-    /// Makes the rings and starts the processes; does not wait for them.
+    /// Makes the rings and starts the processes, without a wait for them.
     ///
     /// # Errors
-    /// [`StartError`]: memory, processes or threads are not to be had.
+    /// [`StartError`]: memory, processes or threads are missing.
     pub fn start(options: ClientOptions) -> Result<Arc<Self>, StartError> {
+        let mut options = options;
+        let (workers, spares) = (options.core.workers, options.core.spare_max);
+        options.core.spare_max = ClientArena::spares_within_limits(workers, spares);
         let slot_count = options.core.slot_count();
         let segment = make_segment(&options, slot_count)?;
-        let arena = ClientArena::create(u16::try_from(slot_count).unwrap_or(u16::MAX))?;
+        let arena = ClientArena::create_with(
+            u16::try_from(slot_count).unwrap_or(u16::MAX),
+            &options.arena,
+        )?;
         let sleeper = make_sleeper(options.links)?;
         let clock = (segment.mode(), segment.tick_scale());
         let (commands, events) = launch(options.keeper_image, KeeperOptions::default())?;
@@ -38,23 +44,23 @@ impl Client {
         let shape = (options.spawn_fresh, slot_count);
         let tree = Tree::new(commands, options.program, descriptors, shape);
         let links = Links::new(sleeper.clone(), options.links == LinkUse::Inwards);
-        let mut lanes = Lanes::new(slot_count, clock, arena.clone(), links);
-        let BlobOptions { spread, limits, sibling, steward } = options.blobs;
-        lanes.giving.spread = Spread::new(spread);
+        let mut port = ClientPort::new(slot_count, clock, arena.clone(), links);
+        let BlobOptions { broadcast, limits, sibling, stager } = options.blobs;
+        port.provider.broadcast = BroadcastPlan::new(broadcast);
         if let (Some(limits), Some(sleeper)) = (limits, &sleeper) {
-            let mut taking = Taking::new(arena.clone(), limits, sibling, sleeper.waker());
-            taking.provisions = Provisions::new(steward, sleeper.waker());
-            lanes.taking = Some(taking);
+            let mut receiver = BlobReceiver::new(arena.clone(), limits, sibling, sleeper.waker());
+            receiver.staged = StagingTable::new(stager, sleeper.waker());
+            port.receiver = Some(receiver);
         }
-        let shared = Arc::new(Shared::new(Arc::new(segment), clock.0, sleeper));
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let shared = Arc::new(LockFreeState::new(Arc::new(segment), clock.0, sleeper));
+        let cores = gristmill_machine::cpus().usable();
         let mut config = options.core;
         config.ticks_per_second = clock.1.ticks_per_second();
         config.cores = u32::try_from(cores).unwrap_or(u32::MAX);
         let gaps = Gaps::new(options.window, LOOKS);
-        let mut inner = Inner::new(Core::new(config), lanes, tree, Arc::clone(&shared), gaps);
-        let now = inner.lanes.read_clock();
-        inner.core.start(now, &mut inner.lanes);
+        let mut inner = Inner::new(Core::new(config), port, tree, Arc::clone(&shared), gaps);
+        let now = inner.port.read_clock();
+        inner.core.start(now, &mut inner.port);
         inner.settle();
         let waits = (options.window, cores);
         let client = Arc::new(Self::new(inner, shared, arena, waits, options.keeper_image));
@@ -67,7 +73,7 @@ impl Client {
         self.spawn("gristmill-watcher", move |client| crate::watcher::run(client, events))
     }
 
-    /// Starts a thread of the engine. If it panics nobody waits for what it would have done.
+    /// Starts a thread of the engine. If the thread panics, the client ends, so that no caller waits for its work.
     fn spawn(
         self: &Arc<Self>,
         name: &str,
@@ -84,9 +90,9 @@ impl Client {
     }
 }
 
-/// Memory for the rings. Tasks that come over links come too rarely for a fence each to count, and find workers asleep; the
-/// call in its place, before each sleep, would interrupt the cores of all workers that run. A program whose workers are all
-/// on other nodes has nobody to interrupt.
+/// Makes the memory for the rings. An engine with links uses a fence: tasks over links are too rare for the cost of a fence
+/// each to count, and they find workers asleep. The alternative is a system call before each sleep, which would interrupt the
+/// cores of all running workers. A program whose workers are all on other nodes has no core to interrupt.
 fn make_segment(options: &ClientOptions, slot_count: usize) -> Result<Segment, SegmentError> {
     let sizes = SegmentOptions {
         slot_count: u16::try_from(slot_count.max(1)).unwrap_or(u16::MAX),
@@ -101,7 +107,7 @@ fn make_segment(options: &ClientOptions, slot_count: usize) -> Result<Segment, S
     }
 }
 
-/// What rests on links, where there may be some.
+/// Makes the sleeper that waits for links, if there may be some.
 fn make_sleeper(links: LinkUse) -> Result<Option<Arc<Sleeper>>, StartError> {
     match links {
         LinkUse::None => Ok(None),
@@ -111,7 +117,7 @@ fn make_sleeper(links: LinkUse) -> Result<Option<Arc<Sleeper>>, StartError> {
     }
 }
 
-/// What every process of the tree begins with: the rings, the arena, and what wakes whoever leads.
+/// Returns the descriptors of every process of the tree: the rings, the arena, its file on disk, and the leader's event.
 fn own_descriptors(
     segment: &Segment,
     arena: &ClientArena,
@@ -119,9 +125,15 @@ fn own_descriptors(
 ) -> Result<Vec<OwnedFd>, StartError> {
     let event = match sleeper {
         Some(sleeper) => clone_descriptor(&sleeper.event())?,
-        None => Event::create()?,
+        None => EventFd::create()?,
     };
-    Ok(vec![clone_descriptor(segment)?, clone_descriptor(arena)?, event])
+    let [memory, disk] = arena.descriptors();
+    Ok(vec![
+        clone_descriptor(segment)?,
+        clone_descriptor(&memory)?,
+        clone_descriptor(&disk)?,
+        event,
+    ])
 }
 
 fn clone_descriptor(memory: &impl AsFd) -> Result<OwnedFd, StartError> {

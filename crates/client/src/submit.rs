@@ -8,26 +8,28 @@ use gristmill_wire::{BlobName, FunctionId, TaskId};
 
 use crate::blobs::{BlobPort as _, BlobSizes, BlobWork as _, names_of, with_names};
 use crate::client::Client;
+use crate::client_port::{ClientPort, handle};
 use crate::inner::Inner;
-use crate::lanes::{Lanes, handle};
 
-/// Submits in a row that share a reading of the clock: the resolution of the tag `submitted` in such a loop.
-const SUBMIT_BURST: u32 = 16;
+/// Number of submissions in a row that share a reading of the clock and a look at the result rings, about 10 microseconds
+/// apart: the resolution of the time `submitted` in such a loop. With 16, a submission takes 12 ns longer, because the look
+/// moves cache lines.
+const SUBMIT_BURST: u32 = 32;
 
 /// One call to be run.
 #[derive(Debug)]
-pub struct Call<'a> {
-    /// What to call.
+pub struct CallRequest<'a> {
+    /// Function to call.
     pub function: FunctionId,
-    /// Its encoded arguments.
+    /// Encoded arguments.
     pub payload: &'a [u8],
-    /// Blocks of the arena that they name by index.
+    /// Blocks of the arena that the arguments name by index.
     pub parts: &'a [BlockPart],
-    /// Arrays in its result are to be given out as read-only views.
+    /// True if arrays in the result are returned as read-only views.
     pub views: bool,
     /// Tasks whose results the arguments name.
     pub parents: &'a [TaskId],
-    /// What else it asks for.
+    /// Other options of the task.
     pub options: Option<&'a TaskOptions>,
 }
 
@@ -35,10 +37,10 @@ impl Client {
     /// Submits a call.
     ///
     /// # Errors
-    /// [`SubmitError`]; only [`SubmitError::LimitReached`] is worth another try.
+    /// [`SubmitError`]; [`SubmitError::is_retryable`] tells whether another try can succeed.
     #[inline]
-    pub fn submit(&self, call: &Call<'_>) -> Result<TaskId, SubmitError> {
-        // Whoever submits pays for the hash, and holds nobody up.
+    pub fn submit(&self, call: &CallRequest<'_>) -> Result<TaskId, SubmitError> {
+        // The submitting thread computes the hashes before it takes the mutex, so it delays no other thread.
         let has_nodes = !call.parts.is_empty() && self.shared().sleeper.is_some();
         let names =
             if has_nodes { names_of(call.parts, BlobSizes::default().min) } else { Vec::new() };
@@ -51,11 +53,11 @@ impl Client {
         Ok(task)
     }
 
-    /// Wakes the attendant if it sleeps and something is left to do.
+    /// Wakes the attendant if it is parked and work is left.
     #[inline]
     pub(crate) fn summon_if_needed(&self, mut inner: MutexGuard<'_, Inner>) {
         if inner.lead.is_parked() && inner.has_obligations() && inner.lead.summon() {
-            // It would only wait for the mutex.
+            // The mutex is released first: the attendant would only wait for it.
             drop(inner);
             self.wake_attendant();
         }
@@ -63,11 +65,11 @@ impl Client {
 }
 
 impl Inner {
-    /// Submits a call of some origin; a nested one has a ticket.
+    /// Submits a call of some origin; a nested call has a ticket.
     #[inline]
     pub fn submit(
         &mut self,
-        call: &Call<'_>,
+        call: &CallRequest<'_>,
         names: Vec<Option<BlobName>>,
         origin: Origin,
         ticket: u32,
@@ -79,63 +81,63 @@ impl Inner {
         } else {
             named = with_names(call.options, &names);
             let parts = call.parts.to_vec();
-            (self.lanes.blobs().take_arguments(call.payload, parts, names), named.as_ref())
+            (self.port.blobs().take_arguments(call.payload, parts, names), named.as_ref())
         };
         let submission = Submission {
             function: call.function,
             payload,
             handle: handle(call.function, ticket),
-            submitted_ticks: self.lanes.now_ticks(),
+            submitted_ticks: self.port.now_ticks(),
             parents: call.parents,
             options,
             origin,
         };
-        let task = self.accept(call.function, |core, lanes| core.submit(submission, now, lanes));
+        let task = self.accept(call.function, |core, port| core.submit(submission, now, port));
         if !call.parts.is_empty() {
-            self.spread_blobs();
+            self.broadcast_blobs();
         }
         task
     }
 
-    /// Hands something to the graph, which uses its function from then on.
+    /// Passes a submission to the graph, which uses the function from then on.
     #[inline]
     pub(crate) fn accept(
         &mut self,
         function: FunctionId,
-        submit: impl FnOnce(&mut Core, &mut Lanes) -> Result<TaskId, SubmitError>,
+        submit: impl FnOnce(&mut Core, &mut ClientPort) -> Result<TaskId, SubmitError>,
     ) -> Result<TaskId, SubmitError> {
-        self.lanes.functions.use_again(function);
-        let task = submit(&mut self.core, &mut self.lanes);
+        self.port.functions.use_again(function);
+        let task = submit(&mut self.core, &mut self.port);
         if task.is_err() {
-            self.lanes.functions.release(function);
+            self.port.functions.release(function);
         }
         self.settle();
         task
     }
 
-    /// The time of a submission. A loop of submits reads the clock, and takes results in, once for several: a result's
-    /// line of the ring moves between cores each time somebody looks at it.
+    /// Returns the time of a submission. A loop of submits reads the clock and takes results in only once for several submits,
+    /// because the cache line of a result moves between cores at each look.
     #[inline]
     pub(crate) fn now_for_submit(&mut self) -> u64 {
         self.burst = self.burst.wrapping_add(1);
         if self.burst.is_multiple_of(SUBMIT_BURST)
             || self.core.in_flight() == 0
             || self.core.waits_for_few()
-                && self.lanes.slots().any(|slot| self.lanes.has_arrived(slot))
+                && self.port.slots().any(|slot| self.port.has_arrived(slot))
         {
-            let now = self.lanes.read_clock();
+            let now = self.port.read_clock();
             self.drain_little(now);
             return now;
         }
-        self.lanes.now()
+        self.port.now()
     }
 
-    /// What asking for results that are there does for those that are not: workers stay busy without the attendant.
+    /// Takes a few results in while a caller reads results that are there already: workers stay busy without the attendant.
     #[inline]
     pub(crate) fn attend_in_passing(&mut self) {
         self.burst = self.burst.wrapping_add(1);
         if self.burst.is_multiple_of(SUBMIT_BURST) && self.core.in_flight() > 0 {
-            let now = self.lanes.read_clock();
+            let now = self.port.read_clock();
             self.drain_little(now);
             self.settle();
         }

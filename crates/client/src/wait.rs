@@ -1,4 +1,4 @@
-//! Waiting for tasks: poll a while, then sleep, on the bell as the leader or on a condition of one's own.
+//! Waits for tasks: a thread polls for a while, then sleeps, on the bell as the leader or on a condition of its own.
 
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::{Duration, Instant};
@@ -9,46 +9,46 @@ use gristmill_wire::TaskId;
 
 use crate::blobs::BlobWork as _;
 use crate::client::Client;
+use crate::client_port::ResultWatch;
 use crate::inner::Inner;
-use crate::lanes::Watch;
 use crate::lead::{HandOver, Leader};
 
-/// A thread that waits, as those who complete tasks see it.
+/// A waiting thread, for the threads that complete tasks.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    /// What it waits for; empty: any notice of a watched task.
+    /// Tasks that the thread waits for; if empty, it waits for a notice of any watched task.
     pub tasks: Vec<TaskId>,
     pub wake: Arc<Condvar>,
-    /// Something it waits for is final, or it should look anew.
+    /// True if one of the tasks is final, or the thread should look again.
     pub is_called: bool,
-    /// It sleeps on `wake`, so that the token can be given to it.
+    /// True if the thread sleeps on `wake`, so that it can get the token.
     pub is_asleep: bool,
 }
 
-/// How many times a poller looks at the rings before it looks at the clock.
+/// Number of looks at the rings between two readings of the clock.
 const POLLS_PER_LOOK: u32 = 16;
-/// Tasks that are expected to run for longer are worth a wake-up each.
+/// Expected run time above which each task is worth a wake-up, nanoseconds.
 const LONG_RUN_NS: u64 = 30_000;
-/// With more than so many records in flight results come in a stream.
+/// Number of records in flight above which results come in a stream.
 const STREAM: u64 = 8;
-/// How long a stream is then left alone between two looks, about half a microsecond: each look takes the line that is
-/// being written away from its writer.
+/// Number of pauses between two looks at a stream, about half a microsecond: each look takes the cache line that is being
+/// written away from its writer.
 const STREAM_PAUSES: u32 = 20;
-/// Pauses between two looks of a patient wait, about 2 microseconds.
+/// Number of pauses between two looks of a patient wait, about 2 microseconds.
 const QUIET_PAUSES: u32 = 80;
 
-/// How long the results of a batch are waited for together before they are taken one by one: a look at the ring for each
-/// would cost both sides more than a small call.
+/// Time that a thread waits for the results of a batch together before it takes them one by one: a look at the ring for each
+/// result would cost both sides more than a small call.
 const PATIENCE: Duration = Duration::from_micros(50);
 
 /// A wait for all results of a batch that has just begun.
-pub(crate) struct Patience {
+pub(crate) struct BatchSpinWait {
     begun: Instant,
     limit: Duration,
 }
 
-impl Patience {
-    /// Not for longer than the waiting thread polls: what it sleeps for wakes it once.
+impl BatchSpinWait {
+    /// Starts a wait that is no longer than the waiting thread polls: its sleep costs one wake-up.
     pub fn new(spin: Duration) -> Self {
         Self { begun: Instant::now(), limit: PATIENCE.min(spin) }
     }
@@ -59,7 +59,7 @@ impl Patience {
 }
 
 impl Client {
-    /// Waits until `task` is final; false when `limit` has passed or a signal arrived.
+    /// Waits until `task` is final. Returns false if `limit` has passed or a signal has arrived before that.
     pub fn wait(&self, task: TaskId, limit: Duration) -> bool {
         self.wait_until(&[task], limit, |inner| inner.is_final(task))
     }
@@ -69,12 +69,12 @@ impl Client {
         self.wait_until(tasks, limit, |inner| tasks.iter().any(|&task| inner.is_final(task)))
     }
 
-    /// Waits until a task is accepted again.
+    /// Waits until a new task would be accepted.
     pub fn wait_for_room(&self, limit: Duration) -> bool {
         self.wait_until(&[], limit, |inner| inner.has_room())
     }
 
-    /// Completes tasks until `is_done`, which is asked after every completion that concerns `tasks`.
+    /// Completes tasks until `is_done` returns true. Calls it after every completion that concerns `tasks`.
     pub(crate) fn wait_until(
         &self,
         tasks: &[TaskId],
@@ -84,29 +84,29 @@ impl Client {
         self.wait_patiently(tasks, limit, None, is_done)
     }
 
-    /// As [`Self::wait_until`]; with `patience`, for the last of several results: looks rarely, although something arrives,
-    /// and then at what workers have not finished too.
+    /// Works as [`Self::wait_until`]. With `patience` it waits for the last of several results: it looks rarely even if results
+    /// arrive, and once the patience is over it also looks at unfinished records of workers.
     pub(crate) fn wait_patiently(
         &self,
         tasks: &[TaskId],
         limit: Duration,
-        patience: Option<&Patience>,
+        patience: Option<&BatchSpinWait>,
         is_done: impl Fn(&Inner) -> bool,
     ) -> bool {
         let start = Instant::now();
         let mut is_leader = false;
-        // A leader completes what has come before it goes on.
+        // A leader completes arrivals before its sleep returns.
         let mut has_led = false;
         let mut inner = self.lock();
         if limit.is_zero() {
-            inner.lanes.links.look();
+            inner.port.links.look();
         }
         loop {
             if !std::mem::take(&mut has_led) {
                 inner.drain_known();
             }
             inner.ask_for(tasks);
-            if patience.is_some_and(Patience::is_over) {
+            if patience.is_some_and(BatchSpinWait::is_over) {
                 inner.drain_growing();
             }
             let left = limit.saturating_sub(start.elapsed());
@@ -126,12 +126,12 @@ impl Client {
                 continue;
             }
             let window = self.spin_beside(&inner.core.load()).min(left);
-            // Without one the sleep is the look: it ends at once where something is there.
+            // Without a window the sleep itself is the look: it ends at once if something has arrived.
             if !window.is_zero() {
                 let has_arrived;
                 (inner, has_arrived) = self.poll(inner, window, patience.is_some());
                 if has_arrived {
-                    inner.lanes.links.look();
+                    inner.port.links.look();
                     continue;
                 }
                 inner.drain_known();
@@ -140,7 +140,7 @@ impl Client {
                     continue;
                 }
             }
-            // Of results that come together those of one ring's worth of work are not worth another worker.
+            // For results that come together, the work in a single ring is not worth another worker.
             if patience.is_some() && inner.core.has_ready() {
                 inner.spread();
             }
@@ -157,20 +157,20 @@ impl Client {
         }
     }
 
-    /// How long to poll: not at all where it would take a core from workers for longer than a wake-up costs.
+    /// Returns the time to poll: zero if polling would take a core from workers for longer than a wake-up costs.
     fn spin_beside(&self, load: &Load) -> Duration {
         let is_worth_a_wake = load.busy >= self.cores() && load.run_ns > LONG_RUN_NS;
         if is_worth_a_wake { Duration::ZERO } else { self.spin() }
     }
 
-    /// Polls the result rings for `window`, without the mutex; true when something is there or was completed by others.
+    /// Polls the result rings for `window`, without the mutex. Returns true at an arrival or a kick.
     fn poll<'a>(
         &'a self,
         inner: MutexGuard<'a, Inner>,
         window: Duration,
         is_patient: bool,
     ) -> (MutexGuard<'a, Inner>, bool) {
-        let watch = inner.lanes.watch();
+        let watch = inner.port.watch();
         let pauses = if inner.core.in_flight() > STREAM { STREAM_PAUSES } else { 1 };
         drop(inner);
         if is_patient {
@@ -180,8 +180,8 @@ impl Client {
         (self.lock(), has_arrived)
     }
 
-    /// Looks at the rings, `pauses` apart.
-    fn poll_rings(&self, watch: &Watch, window: Duration, pauses: u32) -> bool {
+    /// Looks at the rings, with `pauses` between two looks.
+    fn poll_rings(&self, watch: &ResultWatch, window: Duration, pauses: u32) -> bool {
         let kicks = self.kicks();
         let begun = Instant::now();
         loop {
@@ -197,7 +197,7 @@ impl Client {
         }
     }
 
-    /// Sleeps until something arrives: the leader on the bell, others until told. Says whether a signal ended it.
+    /// Sleeps until an arrival: the leader on the bell, others until they are called. Returns true if a signal ended it.
     fn sleep<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
@@ -216,21 +216,21 @@ impl Client {
             let woken = wake.wait_timeout_while(inner, left, |inner| !inner.waiter(key).is_called);
             inner = woken.unwrap_or_else(std::sync::PoisonError::into_inner).0;
             inner.lead.end_wait();
-            // A signal does not end a sleep on a condition: the caller's slices of time bound it instead.
+            // A signal does not end a sleep on a condition. The caller's time slices limit that sleep instead.
         }
         inner.remove_waiter(key);
         (inner, is_interrupted)
     }
 
-    /// Sleeps on the bell once, with the token; says whether a signal ended the sleep.
+    /// Sleeps on the bell once, with the token. Returns true if a signal ended the sleep.
     pub(crate) fn lead_once<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
         left: Duration,
     ) -> (MutexGuard<'a, Inner>, bool) {
-        if std::mem::take(&mut inner.lanes.links.has_more) {
+        if std::mem::take(&mut inner.port.links.has_more) {
             drop(inner);
-            // Others wait for the mutex.
+            // Other threads wait for the mutex.
             std::thread::yield_now();
             inner = self.lock();
             inner.drain_known();
@@ -241,32 +241,32 @@ impl Client {
             inner.drain();
             return (inner, false);
         }
-        let watch = inner.lanes.watch();
+        let watch = inner.port.watch();
         let kicks = self.kicks();
         let left = inner.next_wake().map_or(left, |wake| left.min(wake));
         let window = inner.look_length(self.cores());
-        inner.lanes.links.forget_calls();
-        if inner.has_blob_news() {
-            // Who told of it may have called before that was forgotten.
+        inner.port.links.forget_calls();
+        if inner.has_blob_events() {
+            // The thread that queued the events may have called before `forget_calls` cleared its call.
             inner.drain_known();
             return (inner, false);
         }
-        let mut ready = std::mem::take(&mut inner.lanes.links.ready);
+        let mut ready = std::mem::take(&mut inner.port.links.ready);
         ready.clear();
         drop(inner);
         let still_empty = || !watch.has_record() && self.kicks() == kicks;
         let begun = self.shared().sleeper.as_ref().map(|_| Instant::now());
-        let woken = self.rest((left, window), still_empty, &mut ready);
+        let woken = self.sleep_as_leader((left, window), still_empty, &mut ready);
         inner = self.lock();
         if let Some(begun) = begun {
             inner.gaps.observe(begun.elapsed());
         }
-        inner.lanes.links.note_ready(ready);
+        inner.port.links.note_ready(ready);
         inner.drain_known();
         (inner, woken == Woken::Interrupted)
     }
 
-    /// Passes on what a waiting thread leaves behind: the token, or the duty that nobody has.
+    /// Passes on the token of a leader, or wakes the attendant if obligations are left without a leader.
     pub(crate) fn leave(&self, mut inner: MutexGuard<'_, Inner>, is_leader: bool) {
         let has_obligations = inner.has_obligations();
         let next = if is_leader {
@@ -274,11 +274,11 @@ impl Client {
         } else if has_obligations && inner.lead.summon() {
             HandOver::Attendant
         } else {
-            HandOver::Nobody
+            HandOver::NoThread
         };
         match next {
             HandOver::Attendant => {
-                // It would only wait for the mutex.
+                // The mutex is released first: the attendant would only wait for it.
                 drop(inner);
                 self.wake_attendant();
             }
@@ -286,12 +286,12 @@ impl Client {
         }
     }
 
-    /// Wakes whom the token goes to.
+    /// Wakes the thread that gets the token.
     pub(crate) fn pass_on(&self, inner: &mut Inner, next: HandOver) {
         match next {
             HandOver::Caller => inner.call_one_sleeper(),
             HandOver::Attendant => self.wake_attendant(),
-            HandOver::Nobody => {}
+            HandOver::NoThread => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The watcher: a thread that sleeps on the keeper's socket and takes in what it tells.
+//! The watcher: a thread that sleeps on the keeper's socket and handles the keeper's events.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) fn run(client: &Arc<Client>, mut events: Events) {
                 inner.settle();
             }
             Ok(None) => {}
-            Err(_) if inner.tree.was_told_to_end() => {
+            Err(_) if inner.tree.was_asked_to_end() => {
                 inner.has_ended = true;
                 inner.call_waiters(|_| true);
                 drop(inner);
@@ -33,7 +33,8 @@ pub(crate) fn run(client: &Arc<Client>, mut events: Events) {
                         commands
                     }
                     Err(error) => {
-                        let text = format!("{lost}, and no other one could be started: {error}");
+                        let text =
+                            format!("{lost}, and a new keeper could not be started: {error}");
                         return client.poison(&text);
                     }
                 };

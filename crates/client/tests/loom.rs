@@ -6,75 +6,75 @@
 #[path = "../src/lead.rs"]
 mod lead;
 
-#[path = "loom/world.rs"]
-mod world;
+#[path = "loom/engine_model.rs"]
+mod engine_model;
 
+use engine_model::{EngineModel, Rules};
 use loom::thread::JoinHandle;
 use std::sync::Arc;
-use world::{Rules, World};
 
-fn spawn(world: &Arc<World>, body: impl FnOnce(&World) + 'static) -> JoinHandle<()> {
-    let world = Arc::clone(world);
-    loom::thread::spawn(move || body(&world))
+fn spawn(engine: &Arc<EngineModel>, body: impl FnOnce(&EngineModel) + 'static) -> JoinHandle<()> {
+    let engine = Arc::clone(engine);
+    loom::thread::spawn(move || body(&engine))
 }
 
-/// A caller waits for task 0; nobody waits for task 1, which somebody wants to hear of. A worker answers both.
-fn a_task_that_nobody_waits_for(rules: Rules) {
+/// Models a caller that waits for task 0, and a task 1 for which no caller waits but which is watched. A worker answers both.
+fn a_task_without_a_waiter(rules: Rules) {
     loom::model(move || {
-        let world = Arc::new(World::new(rules, 2));
-        let attendant = spawn(&world, World::attend);
-        let worker = spawn(&world, |world| (0..2).for_each(|task| world.answer(task)));
-        world.wait_for(0);
+        let engine = Arc::new(EngineModel::new(rules, 2));
+        let attendant = spawn(&engine, EngineModel::attend);
+        let worker = spawn(&engine, |engine| (0..2).for_each(|task| engine.answer(task)));
+        engine.wait_for(0);
         attendant.join().expect("the attendant returns once both are complete");
         worker.join().expect("the worker returns");
     });
 }
 
-/// As before, but the second task comes while the caller may lead already.
+/// Models the same, but the second task comes while the caller may lead already.
 fn a_task_that_comes_while_a_caller_leads(rules: Rules) {
     loom::model(move || {
-        let world = Arc::new(World::new(rules, 1));
-        let attendant = spawn(&world, World::attend);
-        let submitter = spawn(&world, |world| {
-            let task = world.submit();
-            world.answer(0);
-            world.answer(task);
+        let engine = Arc::new(EngineModel::new(rules, 1));
+        let attendant = spawn(&engine, EngineModel::attend);
+        let submitter = spawn(&engine, |engine| {
+            let task = engine.submit();
+            engine.answer(0);
+            engine.answer(task);
         });
-        world.wait_for(0);
+        engine.wait_for(0);
         submitter.join().expect("the submitter returns");
         attendant.join().expect("the attendant returns once both are complete");
     });
 }
 
-/// The second task comes when its submitter has ceased to wait: nobody may be left who looks.
-fn a_task_that_comes_when_nobody_leads(rules: Rules) {
+/// Models a second task that comes after its submitter has stopped waiting: there may be no thread left that looks.
+fn a_task_that_comes_without_a_leader(rules: Rules) {
     loom::model(move || {
-        let world = Arc::new(World::new(rules, 1));
-        let attendant = spawn(&world, World::attend);
-        let worker = spawn(&world, |world| world.answer(0));
-        world.wait_for(0);
-        let task = world.submit();
-        world.answer(task);
+        let engine = Arc::new(EngineModel::new(rules, 1));
+        let attendant = spawn(&engine, EngineModel::attend);
+        let worker = spawn(&engine, |engine| engine.answer(0));
+        engine.wait_for(0);
+        let task = engine.submit();
+        engine.answer(task);
         worker.join().expect("the worker returns");
         attendant.join().expect("the attendant returns once both are complete");
     });
 }
 
-/// Two callers, each with a task of its own: one leads, and the other one inherits the token.
+/// Models two callers, each with its own task: one leads, and the other inherits the token.
 fn two_callers(rules: Rules) {
     loom::model(move || {
-        let world = Arc::new(World::new(rules, 2));
-        let other = spawn(&world, |world| world.wait_for(1));
-        let worker = spawn(&world, |world| (0..2).for_each(|task| world.answer(task)));
-        world.wait_for(0);
+        let engine = Arc::new(EngineModel::new(rules, 2));
+        let other = spawn(&engine, |engine| engine.wait_for(1));
+        let worker = spawn(&engine, |engine| (0..2).for_each(|task| engine.answer(task)));
+        engine.wait_for(0);
         other.join().expect("the other caller returns");
         worker.join().expect("the worker returns");
     });
 }
 
 #[test]
-fn what_nobody_waits_for_is_completed() {
-    a_task_that_nobody_waits_for(Rules::ALL);
+fn a_task_without_waiters_is_completed() {
+    a_task_without_a_waiter(Rules::ALL);
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn what_comes_while_a_caller_leads_is_completed() {
 }
 
 #[test]
-fn what_comes_when_nobody_leads_is_completed() {
-    a_task_that_comes_when_nobody_leads(Rules::ALL);
+fn a_task_that_arrives_without_a_leader_is_completed() {
+    a_task_that_comes_without_a_leader(Rules::ALL);
 }
 
 #[test]
@@ -100,20 +100,20 @@ fn a_caller_that_keeps_the_token_leaves_the_other_asleep() {
 
 #[test]
 #[should_panic = "deadlock"]
-fn a_token_that_nobody_is_told_of_leaves_the_other_asleep() {
+fn a_token_passed_without_a_wake_up_leaves_the_other_asleep() {
     two_callers(Rules { passes_on: false, ..Rules::ALL });
 }
 
 #[test]
 #[should_panic = "deadlock"]
 fn a_token_that_is_not_passed_on_leaves_the_task_undone() {
-    a_task_that_nobody_waits_for(Rules { passes_on: false, ..Rules::ALL });
+    a_task_without_a_waiter(Rules { passes_on: false, ..Rules::ALL });
 }
 
 #[test]
 #[should_panic = "deadlock"]
 fn an_attendant_that_is_not_summoned_leaves_the_task_undone() {
-    a_task_that_comes_when_nobody_leads(Rules { summons: false, ..Rules::ALL });
+    a_task_that_comes_without_a_leader(Rules { summons: false, ..Rules::ALL });
 }
 
 #[test]

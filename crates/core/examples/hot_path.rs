@@ -6,8 +6,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use gristmill_core::{
-    Config, ContextId, Core, Dispatch, Epoch, FunctionId, KillReason, Origin, Outfit, Payload,
-    Port, Progress, Sent, SlotId, Status, Submission, TakeBack, TaskId,
+    Config, ContextId, Core, Dispatch, Epoch, FunctionId, KillReason, Origin, Payload, Port,
+    RingProgress, Sent, SlotId, Status, Submission, TakeBackResult, TaskId, WorkerGrant,
 };
 use gristmill_wire::{AnswerFrame, PayloadKind, Span, Verdict};
 
@@ -27,15 +27,15 @@ impl Port for Rings {
         self.sent.push((slot, sequence, frame.id, frame.attempt.0));
         Sent::Written(sequence)
     }
-    fn take_back(&mut self, _: SlotId, sequences: &[u64], taken: &mut Vec<TakeBack>) {
-        taken.extend(sequences.iter().map(|_| TakeBack::Undecided));
+    fn take_back(&mut self, _: SlotId, sequences: &[u64], taken: &mut Vec<TakeBackResult>) {
+        taken.extend(sequences.iter().map(|_| TakeBackResult::Undecided));
     }
-    fn progress(&self, _: SlotId) -> Progress {
-        Progress::default()
+    fn progress(&self, _: SlotId) -> RingProgress {
+        RingProgress::default()
     }
     fn interrupt(&mut self, _: SlotId, _: u64) {}
     fn kill(&mut self, _: SlotId, _: KillReason) {}
-    fn spawn(&mut self, _: SlotId, _: ContextId, _: Outfit) {}
+    fn spawn(&mut self, _: SlotId, _: ContextId, _: WorkerGrant) {}
     fn retire(&mut self, _: SlotId) {}
     #[inline]
     fn finished(&mut self, task: TaskId, _: u64, status: Status) {
@@ -81,7 +81,7 @@ fn answer_all(core: &mut Core, port: &mut Rings) -> u64 {
                 attempt: gristmill_wire::Attempt(attempt),
                 verdict: Verdict::Returned,
                 payload: PayloadKind::Inline,
-                temperature: gristmill_wire::Temperature::Hot,
+                worker_state: gristmill_wire::WorkerState::Hot,
                 started_ticks: 200,
                 claimed_before: Span::from_ticks(1),
                 ran: Span::from_ticks(40),

@@ -12,11 +12,11 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use gristmill_core::{
-    Attempt, Config, ContextId, Core, Epoch, Errand, FunctionId, KillReason, Origin, Outfit,
-    Payload, PeerAnswer, PeerEnd, PeerId, PeerOffer, Port, Progress, Sent, SlotId, Status,
-    Submission, Tags, TakeBack, TaskId, TaskOptions,
+    Attempt, AttemptTimings, Config, ContextId, Core, Epoch, FunctionId, KillReason, Origin,
+    Payload, PeerAnswer, PeerEnd, PeerId, PeerOffer, Port, RemoteDispatch, RingProgress, Sent,
+    SlotId, Status, Submission, TakeBackResult, TaskId, TaskOptions, WorkerGrant,
 };
-use gristmill_wire::{Demand, Span};
+use gristmill_wire::{ResourceRequest, Span};
 
 const WORKERS: u32 = 100;
 /// Decisions in one sample.
@@ -37,21 +37,21 @@ struct Links {
 
 impl Port for Links {
     #[inline]
-    fn send_to_peer(&mut self, peer: PeerId, errand: Errand<'_>) -> Sent {
-        black_box(errand.task.payload);
-        self.sent.push(Placement { peer, task: errand.task.id, attempt: errand.task.attempt });
+    fn send_to_peer(&mut self, peer: PeerId, dispatch: RemoteDispatch<'_>) -> Sent {
+        black_box(dispatch.task.payload);
+        self.sent.push(Placement { peer, task: dispatch.task.id, attempt: dispatch.task.attempt });
         Sent::Written(0)
     }
     fn send(&mut self, _: SlotId, _: gristmill_core::Dispatch<'_>) -> Sent {
         Sent::Full
     }
-    fn take_back(&mut self, _: SlotId, _: &[u64], _: &mut Vec<TakeBack>) {}
-    fn progress(&self, _: SlotId) -> Progress {
-        Progress::default()
+    fn take_back(&mut self, _: SlotId, _: &[u64], _: &mut Vec<TakeBackResult>) {}
+    fn progress(&self, _: SlotId) -> RingProgress {
+        RingProgress::default()
     }
     fn interrupt(&mut self, _: SlotId, _: u64) {}
     fn kill(&mut self, _: SlotId, _: KillReason) {}
-    fn spawn(&mut self, _: SlotId, _: ContextId, _: Outfit) {}
+    fn spawn(&mut self, _: SlotId, _: ContextId, _: WorkerGrant) {}
     fn retire(&mut self, _: SlotId) {}
     #[inline]
     fn finished(&mut self, task: TaskId, _: u64, status: Status) {
@@ -106,7 +106,7 @@ impl Cluster {
         }
     }
 
-    /// Marsaglia's xorshift: peers need no better one.
+    /// Draws a number below `bound`. Source: Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8 (2003).
     fn below(&mut self, bound: usize) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -132,8 +132,8 @@ impl Cluster {
         for &Placement { peer, task, attempt } in &answers {
             self.now += 1_000;
             let end = PeerEnd::Returned(Payload::copy_from(&[1, 2]));
-            let tags = Tags::of_run(Span::from_ticks(1_000_000));
-            let answer = PeerAnswer { task, attempt, end, tags };
+            let timings = AttemptTimings::of_run(Span::from_ticks(1_000_000));
+            let answer = PeerAnswer { task, attempt, end, timings };
             let outcome = self.core.peer_answered(peer, answer, self.now, &mut self.links);
             assert!(matches!(outcome, gristmill_core::AnswerOutcome::Finished(_)));
             black_box(self.core.next_wake(self.now));
@@ -155,7 +155,7 @@ fn main() {
     let (peers, queued, samples) = (number(10_000), number(10_000_000), number(300));
     let peers = u16::try_from(peers).unwrap_or(u16::MAX);
     let places = u16::try_from(number(0)).unwrap_or(0);
-    let demand = Demand { cores: places, ..Demand::NONE };
+    let demand = ResourceRequest { cores: places, ..ResourceRequest::NONE };
     let options = TaskOptions { demand, ..TaskOptions::default() };
     let mut cluster = Cluster::new(peers);
     cluster.fill(queued, (places > 0).then_some(&options));

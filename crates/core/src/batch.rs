@@ -1,8 +1,8 @@
 //! Batches: several calls of one function that travel as one task.
 //!
-//! A batch saves what each task costs the client. Its calls stay tasks of their own in everything else: each is claimed
-//! by itself, so what has not begun can be taken from a running batch; what is taken, or left by a dead worker, goes on
-//! as single tasks. Only calls without options, parents and budgets travel so.
+//! A batch saves the client's cost per task. In everything else its calls stay tasks of their own. A worker claims each
+//! call by itself, so calls that have not begun can be taken from a running batch. Calls that were taken, or that a
+//! dead worker left, go on as single tasks. Only calls without options, parents and budgets travel in batches.
 
 use gristmill_wire::{BATCH_MAX, BatchCalls, FunctionId, SlotId, TaskFlags};
 
@@ -10,23 +10,23 @@ use crate::estimate::Cost;
 use crate::list::List;
 use crate::machine::slot_id;
 use crate::options::{Budgets, Extra, TaskOptions};
-use crate::outcome::Content;
+use crate::outcome::TaskContent;
 use crate::port::{CallProgress, Port};
 use crate::submit::{Submission, SubmitError};
 use crate::task::{State, flag};
 use crate::{Core, NONE, Payload, PayloadRef, Status, TaskId};
 
-/// What the side record of a batch says of it.
+/// Batch fields of a side record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Batch {
-    /// Calls that are its own.
+    /// Calls that belong to the batch itself.
     pub calls: u32,
-    /// Nobody has asked for its rest in this placement.
+    /// True if the rest of the batch was not asked for in this placement.
     pub is_whole: bool,
 }
 
 impl Core {
-    /// How many calls of a function are worth a batch; 1 is none.
+    /// Returns how many calls of a function make a batch worth its cost; 1 means no batch.
     #[inline]
     #[must_use]
     pub fn batch_size(&self, function: FunctionId) -> u32 {
@@ -48,14 +48,14 @@ impl Core {
         }
     }
 
-    /// Accepts a batch; its payload is `calls` calls as [`BatchCalls`] has them. Its final state is that of its calls but
-    /// for results, which the port collects.
+    /// Accepts a batch. Its payload holds `calls` calls in the format of [`BatchCalls`]. The final state of the batch
+    /// applies to each of its calls that has no result; the port collects the results.
     ///
     /// # Errors
-    /// As [`Core::submit`].
+    /// Those of [`Core::submit`].
     ///
     /// # Panics
-    /// With parents, options, or as a nested task.
+    /// If the submission has parents or options, or if `calls` is not between 1 and [`BATCH_MAX`].
     pub fn submit_batch(
         &mut self,
         submission: Submission<'_>,
@@ -78,6 +78,8 @@ impl Core {
         self.batches += 1;
         self.counts.submitted += u64::from(calls) - 1;
         self.counts.outstanding += u64::from(calls) - 1;
+        // Each call has a position of its own in the order of submission.
+        self.submitted_last += u64::from(calls);
         let id = self.tasks.id(index);
         self.place_new(index, port);
         Ok(id)
@@ -89,7 +91,7 @@ impl Core {
         if extra == NONE { None } else { self.extras[extra].batch }
     }
 
-    /// How many calls of the program a task stands for.
+    /// Returns how many calls of the program a task stands for.
     #[inline]
     pub(crate) fn calls(&self, index: u32) -> u32 {
         self.batch(index).map_or(1, |batch| batch.calls)
@@ -104,14 +106,14 @@ impl Core {
         if batch.is_some() { TaskFlags::BATCH } else { 0 }
     }
 
-    /// What all calls of a batch are expected to take.
+    /// Returns the expected run time of all calls of a batch.
     #[cold]
     pub(crate) fn batch_cost(one: Cost, batch: Batch) -> Cost {
         let ns = one.ns().saturating_mul(u64::from(batch.calls));
         Cost::from_ns(u32::try_from(ns).unwrap_or(u32::MAX))
     }
 
-    /// Counts a batch that entered its slot, or left it, among those with a rest.
+    /// Counts a batch that enters or leaves its slot among the batches whose rest can still be taken.
     #[cold]
     pub(crate) fn count_batch(&mut self, slot: usize, index: u32, enters: bool) {
         let Some(batch) = self.batch(index).filter(|batch| batch.is_whole) else { return };
@@ -128,14 +130,14 @@ impl Core {
         self.deep_slots -= u32::from(was_deep && !is_deep);
     }
 
-    /// Makes a batch whole again for its next placement.
+    /// Marks a batch as whole for its next placement.
     pub(crate) fn mend_batch(&mut self, index: u32) {
         if let Some(batch) = self.batch(index) {
             self.set_batch(index, Batch { is_whole: true, ..batch });
         }
     }
 
-    /// The batch whose results come next from a slot: its first one, since records are answered in order.
+    /// Returns the batch whose results come next from a slot: its first one, since records are answered in order.
     #[must_use]
     pub fn open_batch(&self, slot: SlotId) -> Option<TaskId> {
         let in_flight =
@@ -146,7 +148,7 @@ impl Core {
             .map(|index| self.tasks.id(index))
     }
 
-    /// The batch that a slot's worker has claimed and whose rest nobody has asked for.
+    /// Returns the batch that a slot's worker has claimed and whose rest was not asked for.
     pub(crate) fn running_batch(&self, slot: usize, port: &impl Port) -> Option<u32> {
         let place = &self.slots[slot];
         if place.batches == 0 {
@@ -163,21 +165,23 @@ impl Core {
         None
     }
 
-    /// Takes what has certainly not begun of a batch that its worker has claimed: single tasks, in no list, in order.
+    /// Takes the calls that have certainly not begun out of a batch that its worker has claimed. Returns them as single
+    /// tasks that are in no list, in order.
     pub(crate) fn stop_batch(&mut self, slot: usize, index: u32, port: &mut impl Port) -> Vec<u32> {
         let Some(batch) = self.batch(index).filter(|batch| batch.is_whole) else {
             return Vec::new();
         };
         if self.slots[slot].stopped != NONE {
-            // One word says which batch is stopped. One before this has a call that waits: this one will be declined. One
-            // behind this runs, so this one has ended.
+            // A single word of shared memory names the stopped batch. If the stopped batch is in front of this one, one
+            // of its calls waits, and the worker will decline this one. If the stopped batch is behind this one, it
+            // runs, so this one has ended.
             return Vec::new();
         }
         let sequence = self.slots[slot].sequence(self.tasks[index].sequence);
         self.slots[slot].stopped = index;
         self.count_batch(slot, index, false);
         match port.stop_batch(slot_id(slot), sequence) {
-            // A batch of which nothing was claimed comes back whole, by its worker's answer.
+            // If nothing of a batch was claimed, the worker's answer returns it whole.
             Some(claimed) if claimed > 0 && claimed < batch.calls => {
                 self.split(index, claimed, port)
             }
@@ -185,7 +189,7 @@ impl Core {
         }
     }
 
-    /// Makes single tasks of the calls of a batch from `first` on. They are in no list.
+    /// Turns the calls of a batch from `first` on into single tasks. They are in no list.
     pub(crate) fn split(&mut self, index: u32, first: u32, port: &mut impl Port) -> Vec<u32> {
         let batch = self.batch(index).expect("only a batch is split");
         let payload = self.tasks[index].payload().clone();
@@ -198,11 +202,14 @@ impl Core {
             }
             let call = calls.take().ok().flatten().expect("as many calls as were submitted");
             if number >= first {
-                rest.push(self.insert_single(index, Payload::copy_from(call)));
+                rest.push(self.insert_single(index, number, Payload::copy_from(call)));
             }
         }
-        // It may yet be placed again: a call that was claimed need not have started.
-        self.tasks[index].content = Content::Payload(Payload::copy_from(&bytes[..own]));
+        // The batch may be placed again: a call that was claimed has perhaps not started.
+        let left = Payload::copy_from(&bytes[..own]);
+        self.argument_bytes += left.heap_size();
+        self.argument_bytes = self.argument_bytes.saturating_sub(payload.heap_size());
+        self.tasks[index].content = TaskContent::Payload(left);
         self.set_batch(index, Batch { calls: first, is_whole: false });
         let ids: Vec<TaskId> = rest.iter().map(|&single| self.tasks.id(single)).collect();
         let handle = port.split(self.tasks.id(index), &ids);
@@ -212,20 +219,21 @@ impl Core {
         rest
     }
 
-    fn insert_single(&mut self, batch: u32, payload: Payload) -> u32 {
+    fn insert_single(&mut self, batch: u32, number: u32, payload: Payload) -> u32 {
         let task = &self.tasks[batch];
         let (function, submitted_ticks) = (task.function, task.submitted_ticks);
         let released = task.flags & flag::RELEASED;
+        self.argument_bytes += payload.heap_size();
         let single = self.tasks.insert(function, payload, 0);
         let task = &mut self.tasks[single];
-        task.submitted_ticks = submitted_ticks;
+        task.submitted_ticks = submitted_ticks + u64::from(number);
         task.flags |= released;
-        debug_assert!(task.state == State::Loose, "the caller places it");
+        debug_assert!(task.state == State::Loose, "the caller dispatches it");
         single
     }
 
-    /// Before a batch ends by its answer: what it gave no result for becomes ready. False when it gave none at all: then
-    /// it was not started.
+    /// Makes the calls without a result ready before the batch ends by its answer. Returns false if no call gave a
+    /// result: then the batch was not started.
     #[cold]
     pub(crate) fn close_batch(&mut self, index: u32, port: &mut impl Port) -> bool {
         let Some(batch) = self.batch(index) else { return true };
@@ -237,14 +245,14 @@ impl Core {
         done > 0
     }
 
-    /// Judges a batch whose worker died: its results stand, the call that ran is lost with it, the rest is returned to be
-    /// placed again. `None`: it had not started.
+    /// Judges a batch whose worker died. Its results stand, the call that ran is lost with the batch, and the other
+    /// calls are returned to be placed again. Returns `None` if the batch had not started.
     pub(crate) fn judge_batch(
         &mut self,
         index: u32,
         started: u32,
         port: &mut impl Port,
-    ) -> Option<(Fate, Vec<u32>)> {
+    ) -> Option<(DeathEffect, Vec<u32>)> {
         let batch = self.batch(index)?;
         let done = port.results(self.tasks.id(index)).min(batch.calls);
         let started = started.clamp(done, batch.calls.min(done + 1));
@@ -254,25 +262,25 @@ impl Core {
         let rest =
             if started < batch.calls { self.split(index, started, port) } else { Vec::new() };
         if started == done {
-            return Some((Fate::Done, rest));
+            return Some((DeathEffect::Done, rest));
         }
         self.counts.outstanding -= u64::from(done);
         self.counts.finished[Status::Succeeded as usize] += u64::from(done);
         self.set_batch(index, Batch { calls: 1, is_whole: false });
-        Some((Fate::Lost, rest))
+        Some((DeathEffect::Lost, rest))
     }
 
-    /// Calls of a batch that a dead worker had started.
+    /// Returns how many calls of a batch a dead worker had started.
     pub(crate) fn started_calls(progress: Option<CallProgress>, sequence: u64) -> u32 {
         progress.filter(|calls| calls.sequence == sequence).map_or(0, |calls| calls.started)
     }
 }
 
-/// What the death of its worker means for a batch.
+/// Effect of the worker's death on a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// All calls that are its own had ended.
+pub(crate) enum DeathEffect {
+    /// All calls that belong to the batch had ended.
     Done,
-    /// The last one died.
+    /// The last call ran and is lost.
     Lost,
 }

@@ -3,43 +3,43 @@
 use gristmill_wire::TaskId;
 
 use crate::machine::slot_id;
-use crate::outcome::Content;
+use crate::outcome::TaskContent;
 use crate::port::Port;
 use crate::task::{State, flag};
 use crate::{Core, NONE, Status};
 
-/// What may be done to a task that is to be cancelled.
+/// Strength of a cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelMode {
-    /// It is cancelled if it has not started. The answer is final: a task that may run is left
-    /// alone.
+    /// Cancels the task if it has not started. The answer is final: a task that may run is left alone.
     Unstarted,
-    /// It is interrupted if it runs, and killed `grace_ns` later if it still does.
+    /// Interrupts the task if it runs, and kills its worker if the task still runs `grace_ns` later.
     Running {
-        /// From the interrupt to the kill; the task's own grace if `None`.
+        /// Time from the interrupt to the kill, ns; `None` is the task's own grace.
         grace_ns: Option<u64>,
     },
 }
 
-/// What came of it.
+/// Result of a cancel.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelOutcome {
-    /// It is cancelled: it has not run and will not.
+    /// The task is cancelled: it has not run and will not run.
     Cancelled,
-    /// It runs or may run; it was asked to stop and will be made to. It ends as cancelled unless it
-    /// ends by itself first.
+    /// The task runs or may run. It was asked to stop and will be forced to. It ends as cancelled, even if it ends by
+    /// itself first.
     Requested,
-    /// It is with a peer, which was asked not to start it: [`Core::is_withdrawn`] says when it has answered.
+    /// The task is delegated to a peer, which was asked not to start it. [`Core::is_withdrawn`] returns true until the
+    /// peer has answered.
     Asked,
-    /// It runs or may run and was left alone.
+    /// The task runs or may run and was left alone.
     AlreadyRunning,
-    /// It had its final state already, or is not known.
+    /// The task had its final state already, or is not known.
     AlreadyFinal,
 }
 
 impl Core {
-    /// Cancels a task as far as `mode` goes.
+    /// Cancels a task within the limits of `mode`.
     pub fn cancel(
         &mut self,
         id: TaskId,
@@ -55,6 +55,7 @@ impl Core {
             _ => {}
         }
         if self.cancel_unstarted(index, port) {
+            self.extend_settling(now.saturating_add(self.config.recheck_ns));
             self.pump(port);
             self.wind_down(port);
             return CancelOutcome::Cancelled;
@@ -70,18 +71,18 @@ impl Core {
         }
     }
 
-    /// Cancels a task that has certainly not started; says whether it did.
+    /// Cancels a task that has certainly not started. Returns whether it did.
     pub(crate) fn cancel_unstarted(&mut self, index: u32, port: &mut impl Port) -> bool {
         let state = self.tasks[index].state;
-        if state == State::Away || (state == State::Sent && !self.take_back_one(index, port)) {
+        if state == State::Delegated || (state == State::Sent && !self.take_back_one(index, port)) {
             return false;
         }
         self.unlist(index);
-        self.finish(index, Status::Cancelled, Content::Empty, port);
+        self.finish(index, Status::Cancelled, TaskContent::Empty, port);
         true
     }
 
-    /// Takes one sent task out of its ring if it has certainly not started.
+    /// Takes one sent task out of its ring if it has certainly not started. Returns whether it did.
     pub(crate) fn take_back_one(&mut self, index: u32, port: &mut impl Port) -> bool {
         let task = &self.tasks[index];
         let slot = usize::from(task.slot);
@@ -105,14 +106,14 @@ impl Core {
             return;
         }
         for single in self.recall(usize::from(task.slot), &[index], port) {
-            self.finish(single, Status::Cancelled, Content::Empty, port);
+            self.finish(single, Status::Cancelled, TaskContent::Empty, port);
         }
     }
 
-    /// Interrupts a task that may run; the timer does the rest.
+    /// Interrupts a task that may run. The task's timer starts the kill.
     fn stop(&mut self, index: u32, grace_ns: Option<u64>, port: &mut impl Port) {
         let task = &self.tasks[index];
-        let is_asked_back = task.state == State::Away && task.has(flag::RECALLED);
+        let is_asked_back = task.state == State::Delegated && task.has(flag::RECALLED);
         if task.has(flag::CANCELLED) && !is_asked_back {
             return;
         }
@@ -121,7 +122,7 @@ impl Core {
             self.extras[extra].grace_ns = grace_ns;
         }
         self.tasks[index].flags |= flag::CANCELLED;
-        if self.tasks[index].state == State::Away {
+        if self.tasks[index].state == State::Delegated {
             self.tasks[index].flags &= !flag::RECALLED;
             self.stop_at_peer(index, port);
         } else {
@@ -129,11 +130,12 @@ impl Core {
         }
     }
 
-    /// Asks the peer that a task is with to stop it.
+    /// Asks the peer that has a task to stop it.
     pub(crate) fn stop_at_peer(&mut self, index: u32, port: &mut impl Port) {
         let (task, extra) = (self.tasks.id(index), self.tasks[index].extra);
         let grace_ns =
             if extra == NONE { self.config.grace_ns } else { self.extras[extra].grace_ns };
+        self.peers.withdrawn_at = self.now;
         port.stop_at_peer(self.peer_of(index), task, self.tasks[index].attempt, grace_ns);
     }
 

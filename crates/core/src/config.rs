@@ -1,99 +1,96 @@
-//! What an engine may do: sizes, windows, budgets. Every number that is a choice is here, with its
-//! reason.
+//! Configuration of an engine: sizes, windows, budgets. Each chosen number is here, with its reason.
 
 use crate::{Budgets, Supply};
 
-/// The constants of one [`crate::Core`]. Times are nanoseconds.
+/// Constants of one [`crate::Core`]. Times are nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Workers that run ordinary tasks at the same time.
     pub workers: u16,
-    /// What tasks may ask for besides workers.
+    /// Memory and GPUs that tasks may ask for besides workers.
     pub supply: Supply,
-    /// Which of the machine's memories each worker's place is near to, a bit each; empty: nobody knows, or there is one.
-    pub domains: Vec<u64>,
-    /// Workers kept alive without work: by default all, since a start costs a thousand small tasks.
+    /// NUMA nodes that each worker's CPU slot is local to, one bit a node; empty if unknown or if there is only one.
+    pub numa_nodes: Vec<u64>,
+    /// Workers kept alive without work: by default all, since a start costs as much as a thousand small tasks.
     pub workers_min: u16,
-    /// Further slots, used only while workers wait for tasks they submitted themselves.
+    /// Further slots, used only while workers wait for tasks that their own tasks submitted.
     pub spare_max: u16,
-    /// Outstanding tasks from outside before `submit` refuses.
+    /// Outstanding tasks from outside above which `submit` refuses.
     pub outstanding_max: u64,
-    /// Outstanding tasks from tasks, callbacks and event loops above `outstanding_max` before they
-    /// are refused too: they cannot block, since what they would wait for may be behind them.
+    /// Heap bytes in the arguments of outstanding tasks above which submissions that can wait are refused.
+    pub arguments_max: u64,
+    /// Outstanding tasks above `outstanding_max` that tasks, callbacks and event loops may add before they are refused
+    /// too. They cannot block, since the task that would make room may run only after them.
     pub overflow_max: u64,
-    /// Work a worker may have queued: long enough to hide the client's absence of a scheduler's
-    /// wake-up, short enough that little has to be taken back.
+    /// Work that a worker may have queued: long enough to hide one scheduler wake-up of the client, short enough that
+    /// little must be taken back.
     pub window_ns: u64,
-    /// Records in flight per worker at most, whatever the window: bounds what a dying worker sends
-    /// back.
+    /// Most records in flight per worker, whatever the window: bounds the work that a dying worker sends back.
     pub depth_max: u32,
-    /// Records in flight per worker below which the window does not count: one runs, the next one
-    /// is there when it ends.
+    /// Records in flight per worker below which the window does not count: one runs, the next one is there when it
+    /// ends.
     pub depth_min: u32,
-    /// Below this backlog a worker keeps getting the next task without a look at the others:
-    /// records for one ring in a row stay in one cache line, and nobody else could be faster by
-    /// more than this.
-    pub cling_ns: u64,
-    /// A sleeping worker is woken only when the best awake one is busy for longer: what a wake-up
-    /// costs both sides.
+    /// Backlog below which a worker keeps getting the next task without a look at the others. Consecutive records for
+    /// one ring share cache lines, and another worker could start the task at most this much sooner.
+    pub sticky_backlog_ns: u64,
+    /// Cost of a wake-up for both sides. A sleeping worker is woken only if the least loaded awake one is busy for
+    /// longer.
     pub wake_cost_ns: u64,
-    /// Cores that workers and the client share.
+    /// CPU cores that workers and the client share.
     pub cores: u32,
-    /// Workers of a peer that die in a row, while none of others do, before it gets nothing for a while.
+    /// Deaths of a peer's workers in a row, while none of other peers die, after which the peer gets no tasks for a
+    /// while.
     pub peer_deaths_max: u32,
-    /// How long that is at first, and at most: it doubles each time.
+    /// Time without tasks after such deaths: the first and the longest. It doubles each time.
     pub distrust_ns: (u64, u64),
-    /// A running task is *long* after this time: nothing stays queued behind it while a worker
-    /// idles.
+    /// Run time after which a task is *long*: nothing stays queued behind a long task while a worker idles.
     pub steal_after_ns: u64,
-    /// Records taken back at once: the marks and the re-sending of more would take longer than the
-    /// wake-up they save.
+    /// Most records taken back at once: marking and re-sending more would take longer than the wake-up that it saves.
     pub steal_max: u32,
-    /// Peers get only tasks that tasks here submitted: others came from them.
+    /// True if peers get only tasks that tasks here submitted, because all other tasks came from those peers.
     pub shares_nested_only: bool,
-    /// Work in one batch of calls: much more than a record costs, much less than anyone notices.
+    /// Expected run time of one batch of calls: far above the cost of a record, too short for users to notice.
     pub batch_ns: u32,
-    /// Calls in one batch at most.
+    /// Most calls in one batch.
     pub batch_max: u32,
-    /// Assumed run time of a function never seen: such tasks go to idle workers first, two at a
-    /// time.
+    /// Assumed run time of a function that has not run yet. Such tasks go to idle workers first, two at a time.
     pub unknown_run_ns: u32,
     /// Least cost of a task on a worker: claim, call and answer of an empty function.
     pub run_min_ns: u32,
     /// Clock ticks per second of the spans in answers.
     pub ticks_per_second: u64,
-    /// Budgets of tasks that name none.
+    /// Budgets of tasks that set none.
     pub budgets: Budgets,
-    /// From an interrupt to the kill, for tasks that name no grace: enough for `finally` blocks,
-    /// short for a human.
+    /// Time from an interrupt to the kill, for tasks that set no grace: enough for `finally` blocks, short for a human.
     pub grace_ns: u64,
-    /// Pause before a question is put again whose answer is under way (a full ring, an answer that
-    /// is being drained).
+    /// Pause before the engine asks again about something that changes soon: a full ring, an answer that is being
+    /// drained.
     pub recheck_ns: u64,
-    /// A task that killed this many workers is lost whatever its budget.
+    /// Workers that a task may kill before it is lost whatever its budget.
     pub kills_max: u8,
     /// Tasks after which a worker is replaced; 0 is never.
     pub tasks_per_worker_max: u32,
-    /// Rounds of failed starts in a row, with no live worker, that make the engine broken: enough for
-    /// a storm that kills processes as they start, and with the pauses between them less than a
-    /// second of hope for those that never will.
+    /// Rounds of failed starts in a row, with no live worker, after which the engine is broken. The number survives a
+    /// burst that kills processes as they start. With the pauses between rounds it delays the error by less than a
+    /// second if workers can never start.
     pub start_failures_max: u32,
-    /// Pause after the first fruitless worker; doubles with each further one in a row.
+    /// Pause after the first worker that ended without running a task; doubles with each further one in a row.
     pub backoff_min_ns: u64,
-    /// Longest pause between fruitless workers.
+    /// Longest pause after workers that ended without running a task.
     pub backoff_max_ns: u64,
-    /// How long a worker keeps its context at least while it has work in it and others wait for the place: longer than most
-    /// contexts take to start, and short for a human.
+    /// Least time that a worker keeps its context while it has work in it and other contexts wait for the slot: longer
+    /// than most contexts take to start, and short for a human.
     pub context_tenure_ns: u64,
-    /// Memory that contexts may take which nobody uses, with those that are used, bytes.
+    /// Memory that unused contexts may take together with the used ones, bytes.
     pub context_memory: u64,
-    /// How long a worker that was asked to leave may take before it is killed.
+    /// Time that a worker may take to leave before it is killed.
     pub leave_grace_ns: u64,
-    /// How long a spare worker stays without work: nested programs wait in bursts.
+    /// Time that a spare worker stays without work: nested programs wait in bursts.
     pub spare_linger_ns: u64,
 }
 
-/// How long workers may take to leave: longer than the rest of a setup may, which says where it is when its time is over.
+/// Default time for workers to leave. It is longer than the time limit for the rest of a context's setup, so that a
+/// setup that runs out of time can still report where it is.
 pub const LEAVE_GRACE_NS: u64 = 6_000_000_000;
 
 impl Default for Config {
@@ -101,15 +98,16 @@ impl Default for Config {
         Self {
             workers: 1,
             supply: Supply::default(),
-            domains: Vec::new(),
+            numa_nodes: Vec::new(),
             workers_min: u16::MAX,
             spare_max: 64,
             outstanding_max: 16_000_000,
+            arguments_max: u64::MAX,
             overflow_max: 4_000_000,
             window_ns: 200_000,
             depth_max: 2048,
             depth_min: 2,
-            cling_ns: 5_000,
+            sticky_backlog_ns: 5_000,
             wake_cost_ns: 50_000,
             cores: u32::MAX,
             peer_deaths_max: 5,
@@ -139,7 +137,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Slots that the engine needs: workers, then spares.
+    /// Returns the number of slots that the engine needs: workers, then spares.
     #[must_use]
     pub fn slot_count(&self) -> usize {
         usize::from(self.workers) + usize::from(self.spare_max)

@@ -1,8 +1,8 @@
-//! Who needs whose result: one edge per pair, in two lists at once.
+//! Dependency edges: one per pair of parent and child, in two lists at once.
 //!
-//! A child lists its edges in the order of its arguments. A parent that is not final lists them in
-//! a ring, so that one can be appended at the end and removed from the middle; a final parent lists
-//! none and only counts (`Task::holds`).
+//! A child lists its edges in the order of its arguments. A parent that is not final lists them in a ring, so that an
+//! edge can be appended at the end and removed from the middle. A final parent lists none and only counts
+//! (`Task::holds`).
 
 use crate::NONE;
 use crate::slab::Slab;
@@ -12,22 +12,22 @@ use crate::task::TaskTable;
 pub(crate) struct Edge {
     pub parent: u32,
     pub child: u32,
-    /// The child's next parent.
+    /// Edge to the child's next parent.
     pub next_parent: u32,
-    /// The parent's ring of dependants; `NONE` when it is not in the ring.
+    /// Previous edge in the parent's ring of dependants; `NONE` if the edge is not in the ring.
     previous_dependant: u32,
     next_dependant: u32,
 }
 
 impl Edge {
-    /// The parent's next dependant, in a ring.
+    /// Returns the parent's next dependant, in a ring.
     pub const fn next_dependant(&self) -> u32 {
         self.next_dependant
     }
 }
 
-/// Makes the edge from `parent` to `child`; `listed` when the parent is not final. `last` is the
-/// child's last edge.
+/// Makes the edge from `parent` to `child` and returns it. `last` is the child's last edge; `listed` is true if the
+/// parent is not final.
 pub(crate) fn connect(
     tasks: &mut TaskTable,
     edges: &mut Slab<Edge>,
@@ -69,7 +69,7 @@ fn append(tasks: &mut TaskTable, edges: &mut Slab<Edge>, parent: u32, edge: u32)
     edges[first].previous_dependant = edge;
 }
 
-/// Takes an edge out of its parent's ring, if it is in it.
+/// Removes an edge from its parent's ring, if it is in it.
 pub(crate) fn unlist(tasks: &mut TaskTable, edges: &mut Slab<Edge>, edge: u32) {
     let Edge { parent, previous_dependant, next_dependant, .. } = edges[edge];
     if next_dependant == NONE {

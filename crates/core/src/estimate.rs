@@ -1,9 +1,9 @@
-//! How long tasks take: learned per function, used for what is queued where.
+//! Run time estimates: learned per function, used for the backlog of each worker.
 
 use crate::Config;
 
-/// A run time in 16 bits: 11 bits of value, 5 of shift, so that a record keeps exactly what its
-/// slot's backlog was charged, and the sum never drifts.
+/// Run time in 16 bits: 11 bits of value, 5 of shift. A task record keeps exactly the cost that its slot's backlog was
+/// charged, so the sum never drifts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cost(u16);
 
@@ -25,27 +25,34 @@ impl Cost {
     }
 }
 
-/// What is known of one function.
+/// Run time statistics of one function.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Estimate {
-    /// Moving average of the run time, ns; below 0: never seen.
+    /// Moving average of the run time, ns; below 0 if no run was seen.
     mean_ns: f32,
-    /// The mean when `cost` was computed.
+    /// Value of `mean_ns` when `cost` was computed.
     coded_ns: f32,
     cost: Cost,
+    /// Calls that ended since the last one that died or ran out of time.
+    clean_runs: u16,
 }
 
 /// Weight of a new observation: eight runs forget a change of phase.
 const WEIGHT: f32 = 0.125;
-/// Relative change that is worth a new code.
+/// Relative change of the mean after which the cost is computed again.
 const STEP: f32 = 0.1;
 
 impl Estimate {
     pub const fn unknown(config: &Config) -> Self {
-        Self { mean_ns: -1.0, coded_ns: 0.0, cost: Cost::from_ns(config.unknown_run_ns) }
+        Self {
+            mean_ns: -1.0,
+            coded_ns: 0.0,
+            cost: Cost::from_ns(config.unknown_run_ns),
+            clean_runs: 0,
+        }
     }
 
-    /// Whether a run was taken in.
+    /// Returns true if a run was observed.
     #[inline]
     pub fn is_seen(&self) -> bool {
         self.mean_ns >= 0.0
@@ -56,16 +63,28 @@ impl Estimate {
         self.cost
     }
 
-    /// How long a run takes; 0 if none was seen.
+    /// Returns the mean run time, ns; 0 if no run was seen.
     #[inline]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
     pub const fn mean_ns(&self) -> u64 {
         self.mean_ns as u64
     }
 
-    /// Takes in a run of `ran_ns`.
+    /// Returns how many calls ended since the last one that died or ran out of time; saturates at `u16::MAX`.
+    #[inline]
+    pub const fn clean_runs(&self) -> u16 {
+        self.clean_runs
+    }
+
+    /// Resets the count of clean runs: a call died or ran out of time.
+    pub const fn soil(&mut self) {
+        self.clean_runs = 0;
+    }
+
+    /// Adds a run of `ran_ns` to the average.
     #[inline]
     pub fn observe(&mut self, ran_ns: f32, min_ns: u32) {
+        self.clean_runs = self.clean_runs.saturating_add(1);
         self.mean_ns = if self.mean_ns < 0.0 {
             ran_ns
         } else {

@@ -2,14 +2,14 @@
 
 use crate::list::List;
 use crate::machine::slot_id;
-use crate::outcome::Content;
-use crate::port::{KillReason, Port, Progress};
+use crate::outcome::TaskContent;
+use crate::port::{KillReason, Port, RingProgress};
 use crate::slots::SlotState;
 use crate::task::{State, flag};
 use crate::{Core, NONE, Status};
 
 impl Core {
-    /// Sets the timer of a task with a side record to what it waits for next.
+    /// Sets the timer of a task with a side record to the task's next time limit.
     pub(crate) fn arm(&mut self, index: u32) {
         let task = &self.tasks[index];
         let extra = &self.extras[task.extra];
@@ -17,15 +17,14 @@ impl Core {
         let when = match task.state {
             State::Sent if is_stopping || task.has(flag::EXPIRED) => extra.check_at,
             State::Sent => extra.check_at.min(extra.deadline_ns),
-            // The peer keeps its times.
-            State::Away | State::Returned => u64::MAX,
+            // The peer watches the timeout and the deadline.
+            State::Delegated | State::Returned => u64::MAX,
             _ => extra.deadline_ns,
         };
         self.timers.set(&mut self.extras, task.extra, when);
     }
 
-    /// Begins to watch a task that was just sent: it cannot run out of time earlier than one
-    /// timeout from now.
+    /// Begins to watch a task that was just sent. It cannot run out of time earlier than one timeout from now.
     pub(crate) fn start_watch(&mut self, index: u32) {
         let extra = &mut self.extras[self.tasks[index].extra];
         if extra.timeout_ns != u64::MAX {
@@ -44,18 +43,18 @@ impl Core {
         }
     }
 
-    /// Does what the timer of a task was set for; afterwards it is later, or gone.
+    /// Performs the action that the timer of a task was set for. Afterwards the timer is later, or gone.
     fn fire(&mut self, index: u32, port: &mut impl Port) {
         let task = &self.tasks[index];
         let extra = &self.extras[task.extra];
         if task.state != State::Sent {
             self.unlist(index);
-            self.finish(index, Status::TimedOut, Content::Empty, port);
+            self.finish(index, Status::TimedOut, TaskContent::Empty, port);
         } else if task.has(flag::CANCELLED | flag::TIMED_OUT) {
             self.kill_for(index, port);
         } else if !task.has(flag::EXPIRED) && extra.deadline_ns <= self.now {
             if self.take_back_one(index, port) {
-                self.finish(index, Status::TimedOut, Content::Empty, port);
+                self.finish(index, Status::TimedOut, TaskContent::Empty, port);
             } else {
                 self.tasks[index].flags |= flag::EXPIRED;
                 self.arm(index);
@@ -65,46 +64,46 @@ impl Core {
         }
     }
 
-    /// Interrupts a task that has run for its whole timeout; else sets the timer to when it will
-    /// have.
+    /// Interrupts a task that has run for its whole timeout; else sets the timer to the end of the timeout.
     fn check_timeout(&mut self, index: u32, port: &mut impl Port) {
         let extra = self.tasks[index].extra;
         let timeout_ns = self.extras[extra].timeout_ns;
         let check_at = match self.started_at(index, port) {
-            Started::At(began) if began.saturating_add(timeout_ns) <= self.now => {
+            StartState::At(began) if began.saturating_add(timeout_ns) <= self.now => {
                 self.tasks[index].flags |= flag::TIMED_OUT;
+                self.extras[extra].stopped_ticks = port.ticks();
                 self.interrupt(index, port);
                 return;
             }
-            Started::At(began) => began.saturating_add(timeout_ns),
-            Started::NotYet => self.now.saturating_add(timeout_ns.max(self.config.recheck_ns)),
-            Started::Over => self.now.saturating_add(self.config.recheck_ns),
+            StartState::At(began) => began.saturating_add(timeout_ns),
+            StartState::NotYet => self.now.saturating_add(timeout_ns.max(self.config.recheck_ns)),
+            StartState::Over => self.now.saturating_add(self.config.recheck_ns),
         };
         self.extras[extra].check_at = check_at;
         self.arm(index);
     }
 
-    /// When the running attempt of a sent task began.
-    pub(crate) fn started_at(&self, index: u32, port: &impl Port) -> Started {
+    /// Returns the time at which the running attempt of a sent task began.
+    pub(crate) fn started_at(&self, index: u32, port: &impl Port) -> StartState {
         let task = &self.tasks[index];
         let known = self.extras[task.extra].started_at;
         if known != 0 {
-            return Started::At(known);
+            return StartState::At(known);
         }
         let slot = usize::from(task.slot);
         let count = self.slots[slot].sequence(task.sequence) + 1;
         let progress = port.progress(slot_id(slot));
         if progress.started < count {
-            Started::NotYet
+            StartState::NotYet
         } else if progress.started == count && progress.ended < count {
-            Started::At(progress.started_at_ns)
+            StartState::At(progress.started_at_ns)
         } else {
-            Started::Over
+            StartState::Over
         }
     }
 
-    /// Kills the worker of a task that outran its grace, after everything behind it was taken back.
-    /// If the worker has gone on meanwhile the answer is under way, and nobody else is harmed.
+    /// Kills the worker of a task that outran its grace, after everything behind the task was taken back. If the worker
+    /// has gone on meanwhile, the task's answer is under way, and no other task is harmed.
     fn kill_for(&mut self, index: u32, port: &mut impl Port) {
         let task = &self.tasks[index];
         let (slot, id, next) = (usize::from(task.slot), self.tasks.id(index), task.next);
@@ -132,10 +131,10 @@ impl Core {
         self.arm(index);
     }
 
-    /// Whether the record `count - 1` runs, and nothing else but what runs in its wait: neither itself nor one in whose wait
-    /// it runs is the last that ended. One that never waited is the last one claimed. One that did has seen others come and
-    /// go: then only its descendants may be left behind it.
-    fn still_runs(&self, index: u32, count: u64, progress: &Progress) -> bool {
+    /// Returns true if the record `count - 1` runs, and nothing else except tasks in its wait. Neither this record nor
+    /// a record in whose wait it runs may be the last that ended. A task that never waited must be the last one
+    /// claimed. A task that has waited has seen others come and go: only its descendants may be left behind it.
+    fn still_runs(&self, index: u32, count: u64, progress: &RingProgress) -> bool {
         let slot = &self.slots[usize::from(self.tasks[index].slot)];
         let has_ended = |one: u32| slot.sequence(self.tasks[one].sequence) + 1 == progress.ended;
         let below = |&one: &u32| Some(self.tasks[one].previous).filter(|&below| below != NONE);
@@ -150,7 +149,7 @@ impl Core {
         behind.all(|other| self.descends(other, index))
     }
 
-    /// Whether a task was submitted by `ancestor`, or by one that was.
+    /// Returns true if `ancestor` submitted the task, directly or through other tasks.
     fn descends(&self, index: u32, ancestor: u32) -> bool {
         let parent = |&index: &u32| {
             let extra = self.tasks[index].extra;
@@ -161,13 +160,13 @@ impl Core {
     }
 }
 
-/// What is known of the start of a sent task.
+/// Start of a sent task, from the progress of its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Started {
-    /// It has not begun.
+pub(crate) enum StartState {
+    /// The task has not begun.
     NotYet,
-    /// It runs since then, monotonic nanoseconds.
+    /// The task runs since this time, monotonic nanoseconds.
     At(u64),
-    /// It has begun and the worker is beyond it: its answer is under way.
+    /// The task has begun, and the worker is beyond it: the answer is under way.
     Over,
 }

@@ -1,37 +1,38 @@
-//! The end of tasks: final states, what it does to dependants, when records go.
+//! The end of tasks: final states, their effects on dependants, the release of records.
 //!
 //! Nothing here recurses: a chain of a million failed tasks is a worklist.
 
-use gristmill_wire::{Span, TaskId, Temperature};
+use gristmill_wire::{Span, TaskId, WorkerState};
 
 use crate::contexts::PLAIN;
-use crate::outcome::Content;
+use crate::machine::Phase;
+use crate::outcome::TaskContent;
 use crate::port::Port;
 use crate::task::{State, flag};
 use crate::{Core, NONE, Payload, Status, edges};
 
-/// What an answer tells of the run.
+/// Run of a task, as its answer describes it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Run {
+pub(crate) struct RunReport {
     pub started_ticks: u64,
     pub claimed_before: Span,
     pub ran: Span,
     pub published_after: Span,
     pub drained_after: Span,
-    pub temperature: Temperature,
+    pub worker_state: WorkerState,
     pub has_started: bool,
 }
 
 impl Core {
-    /// Ends a task that is in no list, without a run to tell of.
+    /// Ends a task that is in no list and has no run to report.
     pub(crate) fn finish(
         &mut self,
         index: u32,
         status: Status,
-        content: Content,
+        content: TaskContent,
         port: &mut impl Port,
     ) {
-        self.finish_run(index, (status, content), &Run::default(), port);
+        self.finish_run(index, (status, content), &RunReport::default(), port);
     }
 
     /// Ends a task that is in no list.
@@ -39,15 +40,15 @@ impl Core {
     pub(crate) fn finish_run(
         &mut self,
         index: u32,
-        end: (Status, Content),
-        run: &Run,
+        end: (Status, TaskContent),
+        run: &RunReport,
         port: &mut impl Port,
     ) {
         self.settle(index, end, run, port);
         self.tell_settled(port);
     }
 
-    /// Tells the dependants of tasks that have ended.
+    /// Updates the dependants of tasks that have ended.
     #[inline]
     pub(crate) fn tell_settled(&mut self, port: &mut impl Port) {
         loop {
@@ -56,16 +57,22 @@ impl Core {
                 self.tasks[parent].holds -= 1;
                 self.free_if_unneeded(parent);
             }
-            // What nobody needs any more because of these.
+            // The end of these tasks may leave others that no future and no task needs.
             let Some(unwanted) = self.next_unwanted() else { break };
-            let end = (Status::Succeeded, Content::Payload(Payload::EMPTY));
-            self.settle(unwanted, end, &Run::default(), port);
+            let end = (Status::Succeeded, TaskContent::Payload(Payload::EMPTY));
+            self.settle(unwanted, end, &RunReport::default(), port);
         }
         self.drop_unneeded(port);
     }
 
     #[inline]
-    fn settle(&mut self, index: u32, end: (Status, Content), run: &Run, port: &mut impl Port) {
+    fn settle(
+        &mut self,
+        index: u32,
+        end: (Status, TaskContent),
+        run: &RunReport,
+        port: &mut impl Port,
+    ) {
         let (status, content) = end;
         let task = &mut self.tasks[index];
         assert!(task.state == State::Loose, "a task becomes final once, out of any list");
@@ -74,7 +81,7 @@ impl Core {
         let extra = std::mem::replace(&mut task.extra, NONE);
         task.state = State::Final;
         task.status = status;
-        // Whoever sent the task learns from it how long such tasks take.
+        // A peer that sent the task learns from the run time how long such tasks take.
         task.next = run.ran.bits();
         if crate::HAS_TAGS {
             task.started_ticks = run.started_ticks;
@@ -82,13 +89,14 @@ impl Core {
             task.sequence = run.published_after.bits();
             task.first_parent = run.drained_after.bits();
         }
-        task.set_temperature(run.temperature);
+        task.set_temperature(run.worker_state);
         if run.has_started {
             task.flags |= flag::STARTED;
         }
         let handle = task.handle;
         let mut calls = 1;
-        if let Content::Payload(payload) = &arguments {
+        if let TaskContent::Payload(payload) = &arguments {
+            self.argument_bytes = self.argument_bytes.saturating_sub(payload.heap_size());
             self.drop_payload(payload);
         }
         if first_parent != NONE {
@@ -129,6 +137,7 @@ impl Core {
         }
         self.batches -= u32::from(self.extras[extra].batch.is_some());
         self.owed -= u32::from(self.extras[extra].is_owed);
+        self.priorities.leave(self.extras[extra].priority);
         let context = self.extras[extra].context;
         self.extras.remove(extra);
         if context != PLAIN {
@@ -147,14 +156,25 @@ impl Core {
                 self.wake_dependant(child);
                 continue;
             }
+            if self.tasks[child].state == State::Delegated {
+                // If the parent has not failed at the peer, the peer does not know of the failure: the child would wait
+                // there forever.
+                let (id, attempt) = (self.tasks.id(child), self.tasks[child].attempt);
+                port.withdraw_from_peer(self.peer_of(child), id, attempt);
+            }
             self.unlist(child);
-            let root = self.hold_root(parent);
-            let end = (Status::DependencyFailed, Content::Root(root));
-            self.settle(child, end, &Run::default(), port);
+            let end = if matches!(self.phase, Phase::Closing { cancels: true }) {
+                // The task is one of those that have not started.
+                (Status::Cancelled, TaskContent::Empty)
+            } else {
+                (Status::DependencyFailed, TaskContent::Root(self.hold_root(parent)))
+            };
+            self.settle(child, end, &RunReport::default(), port);
         }
     }
 
-    /// Makes a task ready if its last parent has given its result. One that is away has gone ahead, to where that is.
+    /// Makes a task ready if its last parent has given its result. A delegated task is at the peer that has the results
+    /// already.
     #[inline]
     pub(crate) fn wake_dependant(&mut self, child: u32) {
         let task = &self.tasks[child];
@@ -162,7 +182,7 @@ impl Core {
             return;
         }
         match task.state {
-            State::Away => self.unblock_away(child),
+            State::Delegated => self.unblock_delegated(child),
             State::Returned => {}
             _ => {
                 self.unlist(child);
@@ -171,18 +191,18 @@ impl Core {
         }
     }
 
-    /// The task whose failure is behind that of `failed`, held for one more that names it.
+    /// Returns the task that caused the failure of `failed`, and holds its record for one more task that names it.
     pub(crate) fn hold_root(&mut self, failed: u32) -> TaskId {
         let root = match self.tasks[failed].content {
-            Content::Root(root) => root,
+            TaskContent::Root(root) => root,
             _ => self.tasks.id(failed),
         };
         self.tasks[root.index()].holds += 1;
         root
     }
 
-    /// Frees a record that nobody needs. A failed task gives up its root, which has none itself: no
-    /// recursion.
+    /// Frees a record that is final, released and not held. A failed task drops its hold on its root. A root has no
+    /// root itself, so the recursion ends there.
     #[inline]
     pub(crate) fn free_if_unneeded(&mut self, index: u32) {
         let task = &self.tasks[index];
@@ -190,8 +210,8 @@ impl Core {
             return;
         }
         match self.tasks.remove(index) {
-            Content::Payload(payload) => self.drop_payload(&payload),
-            Content::Root(root) => {
+            TaskContent::Payload(payload) => self.drop_payload(&payload),
+            TaskContent::Root(root) => {
                 self.tasks[root.index()].holds -= 1;
                 self.free_if_unneeded(root.index());
             }
@@ -206,7 +226,7 @@ impl Core {
         }
     }
 
-    /// Takes a live task out of whatever list it is in.
+    /// Removes a live task from the list that it is in.
     pub(crate) fn unlist(&mut self, index: u32) {
         match self.tasks[index].state {
             State::Blocked => self.blocked -= 1,
@@ -225,11 +245,12 @@ impl Core {
             }
             State::Nested => {
                 let slot = usize::from(self.tasks[index].slot);
-                self.slots[slot].nested.remove(&mut self.tasks, index);
+                let priority = self.priority(index);
+                self.slots[slot].nested.remove(&mut self.tasks, priority, index);
                 self.nested_ready -= 1;
             }
             State::Sent => self.leave_slot(index),
-            State::Away => self.leave_peer(index),
+            State::Delegated => self.leave_peer(index),
             State::Returned => self.leave_stayed(index),
             State::Loose => {}
             State::Free | State::Promised | State::Final => {

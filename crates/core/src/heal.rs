@@ -1,4 +1,4 @@
-//! How many workers there are: starts, failures to start, pauses between them, spares.
+//! Number of workers: starts, failures to start, pauses between them, spares.
 
 use std::sync::Arc;
 
@@ -6,12 +6,13 @@ use gristmill_wire::{ContextId, Epoch, SlotId};
 
 use crate::contexts::PLAIN;
 use crate::machine::{Phase, slot_id};
-use crate::port::{KillReason, Outfit, Port};
+use crate::port::{KillReason, Port, WorkerGrant};
 use crate::slots::{Slot, SlotState};
+use crate::starts::StartBackoff;
 use crate::{Core, NONE, StartFailure};
 
 impl Core {
-    /// Tells that a slot's worker is up.
+    /// Handles the report that a slot's worker is up.
     pub fn slot_ready(&mut self, slot: SlotId, epoch: Epoch, now: u64, port: &mut impl Port) {
         self.now = now;
         let Some(place) = self.live_slot(slot) else { return };
@@ -22,21 +23,23 @@ impl Core {
             PLAIN => self.starts.succeed(),
             context => {
                 self.context_came_up(context);
-                self.contexts.note_news();
+                self.contexts.mark_changed();
             }
         }
         self.set_state(place, SlotState::Ready);
+        self.priorities.has_newcomer = true;
         self.slots[place].ready_at = now;
         self.slots[place].epoch = epoch;
         self.slots[place].idle_since = now;
         self.slots[place].ready_ticks = port.ticks();
+        self.recall_older(self.slots[place].context, port);
         self.pump(port);
         self.use_idle(place, port);
         self.wind_down(port);
     }
 
-    /// Tells that a slot's worker did not come up. After a permanent failure, or several rounds of
-    /// them, while no worker lives, the engine is broken: all its tasks are refused.
+    /// Handles the report that a slot's worker did not come up. If no worker lives, a permanent failure or several
+    /// rounds of failures break the engine: all its tasks are refused.
     pub fn slot_failed(
         &mut self,
         slot: SlotId,
@@ -62,21 +65,23 @@ impl Core {
             self.pump_contexts(port);
         }
         if self.demands.len() > 0 && !has_let_go {
-            // One may have waited for the place of this worker, and others for those that it then leaves.
+            // A task may have waited for the slot of this worker, and other tasks for the resources that it then
+            // releases.
             self.pump(port);
         }
         self.grow(port);
         if has_let_go {
-            // Contexts have their share of it by now.
+            // Contexts have their share of the released resources by now.
             self.pump(port);
         }
         self.wind_down(port);
     }
 
-    /// Says whether a task has let go of what it had gathered.
+    /// Handles a failed start without a context. Returns whether a task has released the resources that it had
+    /// gathered.
     fn plain_failed(&mut self, failure: StartFailure, port: &mut impl Port) -> bool {
         let rounds = self.starts.fail(self.now, &self.config);
-        // One with a context is no help to others; but what it has to do is not given up.
+        // A worker with a context cannot run other tasks, but its own tasks are not given up.
         let is_needed = |slot: &Slot| {
             let is_up = slot.has_process() && slot.state != SlotState::Starting;
             is_up && (slot.context == PLAIN || slot.in_flight.len > slot.waiting)
@@ -86,33 +91,35 @@ impl Core {
         if is_hopeless && !goes_on {
             self.break_down(Phase::Broken(Arc::new(failure)), port);
         }
-        // Contexts may wait for what a task has that no worker can run.
+        // Contexts may wait for resources that a task holds although no worker can run that task.
         is_hopeless && goes_on && self.cease_to_gather()
     }
 
-    /// Why no worker can be started, once that is certain.
+    /// Returns the reason why no worker can be started, once that is certain.
     #[must_use]
     pub fn failure(&self) -> Option<&StartFailure> {
         if let Phase::Broken(failure) = &self.phase { Some(failure) } else { None }
     }
 
-    /// A worker with a context has ended: the next start waits longer if it had not run anything.
+    /// Records the end of a worker with a context: the next start waits longer if the worker had not run a task.
     pub(crate) fn judge_worker(&mut self, context: ContextId, was_useful: bool) {
         let (now, config) = (self.now, &self.config);
-        let starts =
-            if context == PLAIN { Some(&mut self.starts) } else { self.contexts.starts(context) };
-        match starts {
-            Some(starts) if was_useful => starts.bear_fruit(),
-            Some(starts) => drop(starts.note_fruitless(now, config)),
-            None => {}
+        let note = |starts: &mut StartBackoff| match was_useful {
+            true => starts.record_success(),
+            false => starts.note_fruitless(now, config),
+        };
+        if context == PLAIN {
+            note(&mut self.starts);
+        } else {
+            self.contexts.note_start(context, note);
         }
     }
 
-    /// A task has run on the worker in its slot.
+    /// Records that a task has run on the worker in its slot.
     #[inline]
-    pub(crate) fn note_fruit(&mut self, index: u32, ticks: u64) {
+    pub(crate) fn record_success(&mut self, index: u32, ticks: u64) {
         match self.slots[usize::from(self.tasks[index].slot)].context {
-            PLAIN => self.starts.bear_fruit(),
+            PLAIN => _ = self.starts.record_success(),
             context => {
                 let extra = self.tasks[index].extra;
                 let is_nested = extra != NONE && self.extras[extra].is_nested;
@@ -121,7 +128,7 @@ impl Core {
         }
     }
 
-    /// How many ordinary workers and how many of the first spares there should be.
+    /// Returns how many ordinary workers and how many of the first spares the engine wants.
     pub(crate) fn wanted(&self) -> (u32, u32) {
         let least = match self.phase {
             Phase::Open => u64::from(self.config.workers_min),
@@ -134,7 +141,7 @@ impl Core {
         (u32::try_from(workers).expect("at most 65,535"), self.wanted_spares())
     }
 
-    /// How many of the first spares there should be, as long as it goes on.
+    /// Returns how many of the first spares the engine wants, unless it is broken.
     pub(crate) fn wanted_spares(&self) -> u32 {
         let spares = self.waiting_slots.min(u32::from(self.config.spare_max));
         if self.waiting_count() > 0 { spares } else { 0 }
@@ -144,8 +151,14 @@ impl Core {
         self.spare_places(wanted).find(|&place| self.slots[place].state == SlotState::Absent)
     }
 
-    /// Whether workers are missing, be it that a pause must pass first.
+    /// Returns true if workers are missing, even if a pause must pass first.
+    #[inline]
     pub(crate) fn wants_workers(&self) -> bool {
+        // Otherwise all workers are there; spares are wanted only if a task waits on a worker.
+        (self.absent_slots > 0 || self.waiting_slots > 0) && self.misses_workers()
+    }
+
+    fn misses_workers(&self) -> bool {
         let (workers, spares) = self.wanted();
         let live = u32::from(self.config.workers) - self.absent_slots;
         let may_start = || self.contexts.is_empty() || self.has_startable();
@@ -153,24 +166,29 @@ impl Core {
             || (self.absent_spare(spares).is_some() && self.has_use_for_spares())
     }
 
-    /// When a worker that is missing may be asked for: after a pause, if there is one. Who gets a place where there are
-    /// contexts is another question: see `next_deployment`.
+    /// Returns the earliest time at which a missing worker may be asked for: the end of the pause, if there is one. If
+    /// there are contexts, `next_deployment` decides who gets a slot.
     pub(crate) fn next_start(&self, now: u64) -> u64 {
         let pauses = [self.contexts.next_start(now), self.starts.pause_after(now)];
         let unpaused = if self.contexts.is_empty() { now } else { u64::MAX };
         pauses.into_iter().flatten().min().unwrap_or(unpaused)
     }
 
-    /// The first spares.
+    /// Returns the slots of the first `count` spares.
     pub(crate) fn spare_places(&self, count: u32) -> std::ops::Range<usize> {
         let workers = usize::from(self.config.workers);
         workers..workers + count as usize
     }
 
-    /// Asks for missing workers, unless the last ones were fruitless.
+    /// Asks for missing workers, unless starts are paused.
     pub(crate) fn grow(&mut self, port: &mut impl Port) {
         if !self.contexts.is_empty() {
-            return self.deploy(port);
+            self.deploy(port);
+            if self.nested_ready > 0 {
+                // Children run in the wait of their parents if no worker is being started for them.
+                self.pump_nested(port);
+            }
+            return;
         }
         if self.starts.must_pause(self.now) {
             return;
@@ -192,16 +210,17 @@ impl Core {
         }
     }
 
-    /// Asks for a worker, which there has to be everything for that its context asks for.
+    /// Asks for a worker. The resources that its context asks for must be free.
     pub(crate) fn spawn(&mut self, place: usize, context: ContextId, port: &mut impl Port) {
         self.set_state(place, SlotState::Starting);
         self.slots[place].context = context;
-        self.equip_worker(place);
+        self.grant_to_worker(place);
         self.contexts.note_served(context, self.now);
-        let equipment = self.equipment_of_worker(place);
-        let is_named = equipment.named_places() > 0;
+        self.floor_newcomer(context, port);
+        let grant = self.grant_of_worker(place);
+        let is_named = grant.named_places() > 0;
         let places = if is_named { self.places_of_worker(place) } else { Vec::new() };
-        port.spawn(slot_id(place), context, Outfit { equipment, places });
+        port.spawn(slot_id(place), context, WorkerGrant { grant, places });
     }
 
     pub(crate) fn retire(&mut self, place: usize, port: &mut impl Port) {
@@ -211,7 +230,8 @@ impl Core {
         port.retire(slot_id(place));
     }
 
-    /// Kills workers that were asked to leave and have not: nobody else could have their places, and the end would not come.
+    /// Kills workers that were asked to leave and have not left: their slots cannot be reused, and the engine could not
+    /// end.
     pub(crate) fn end_leavers(&mut self, port: &mut impl Port) {
         for place in self.leavers().collect::<Vec<_>>() {
             let slot = &mut self.slots[place];
@@ -228,7 +248,7 @@ impl Core {
         (0..end).filter(|&place| self.slots[place].state == SlotState::Retiring)
     }
 
-    /// When the next of them is killed.
+    /// Returns the time at which the next leaving worker is killed.
     pub(crate) fn next_leaving(&self) -> Option<u64> {
         self.leavers().map(|place| self.slots[place].leave_by).min()
     }
@@ -245,7 +265,7 @@ impl Core {
         self.idle_spares().map(|place| self.slots[place].idle_since).min()
     }
 
-    /// Lets spare workers go that had nothing to do for a while.
+    /// Asks spare workers to leave that had nothing to do for `spare_linger_ns`.
     pub(crate) fn retire_spares(&mut self, port: &mut impl Port) {
         let until = self.now.saturating_sub(self.config.spare_linger_ns);
         let old: Vec<usize> =

@@ -1,5 +1,5 @@
-//! Lists through the task records themselves: no allocation, removal from the middle in constant
-//! time. A task is in at most one.
+//! Lists through the task records themselves: no allocation, removal from the middle in constant time. A task is in at
+//! most one.
 
 use crate::NONE;
 use crate::task::TaskTable;
@@ -69,7 +69,7 @@ impl List {
         Some(index)
     }
 
-    /// The tasks from `first` to the end, in order.
+    /// Returns the tasks from `first` to the end, in order.
     pub fn from(tasks: &TaskTable, first: u32) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors((first != NONE).then_some(first), |&index| {
             let next = tasks[index].next;

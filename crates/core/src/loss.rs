@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use gristmill_wire::{Epoch, SlotId, TaskId};
+use gristmill_wire::{Epoch, FailureKind, SlotId, TaskFailure, TaskId};
 
-use crate::batch::Fate;
+use crate::batch::DeathEffect;
 use crate::list::List;
 use crate::machine::Phase;
-use crate::outcome::{Content, Loss, LossCause, LossReport};
-use crate::port::{Port, Progress};
+use crate::outcome::{Loss, LossCause, LossReport, TaskContent};
+use crate::port::{Port, RingProgress};
+use crate::queue::ReadyQueue;
 use crate::slots::{Slot, SlotState};
 use crate::task::{State, flag};
 use crate::{Core, Payload, StartFailure, Status};
 
 impl Core {
-    /// Tells that a slot's worker is dead, after its last answers were taken in. Its started tasks
-    /// are charged a loss, the others are placed again, free of charge and in order.
+    /// Handles the death of a slot's worker, after its last answers were taken in. Charges its started tasks a loss,
+    /// and places the other tasks again, free of charge and in order.
     pub fn slot_lost(
         &mut self,
         slot: SlotId,
@@ -52,6 +53,7 @@ impl Core {
             oom: loss.oom,
             killed_for,
             detail: loss.detail,
+            loading: loss.loading,
         });
         let mut rests = Vec::new();
         for &(index, calls) in &tasks {
@@ -60,7 +62,7 @@ impl Core {
             }
         }
         let indices = tasks.into_iter().map(|(index, _)| index);
-        // What is left of a batch was in front of all that had not started.
+        // The rest of a batch was in front of all tasks that had not started.
         let mut unstarted = rests;
         unstarted.extend(indices.filter(|&index| self.is_loose(index)));
         self.counts.replaced += unstarted.len() as u64;
@@ -74,9 +76,9 @@ impl Core {
         self.tasks[index].state == State::Loose
     }
 
-    /// Takes everything out of a slot whose process is gone; the started tasks are flagged, and come with how many calls
-    /// had started if they are batches.
-    fn empty_slot(&mut self, place: usize, progress: &Progress) -> Vec<(u32, u32)> {
+    /// Takes all tasks out of a slot whose process is gone, and flags the started ones. Returns each task with the
+    /// number of its calls that had started, which is meaningful only for batches.
+    fn empty_slot(&mut self, place: usize, progress: &RingProgress) -> Vec<(u32, u32)> {
         let indices: Vec<u32> = List::from(&self.tasks, self.slots[place].in_flight.head).collect();
         let mut tasks = Vec::new();
         for index in indices {
@@ -89,11 +91,13 @@ impl Core {
         }
         self.set_state(place, SlotState::Absent);
         let slot = &mut self.slots[place];
-        *slot = Slot { nested: slot.nested, epoch: slot.epoch, holder: slot.holder, ..Slot::new() };
+        let nested = std::mem::replace(&mut slot.nested, ReadyQueue::new());
+        *slot = Slot { nested, epoch: slot.epoch, holder: slot.holder, ..Slot::new() };
         tasks
     }
 
-    /// As [`Self::lose`], for what had started of a batch too; gives the rest, in no list.
+    /// Ends or repeats a started task, as [`Self::lose`] does, or the started calls of a batch. Returns the other calls
+    /// of the batch as single tasks that are in no list.
     fn lose_all_of(
         &mut self,
         index: u32,
@@ -110,9 +114,9 @@ impl Core {
             return Vec::new();
         };
         match fate {
-            Fate::Lost => self.lose(index, report, port),
-            Fate::Done => {
-                let results = Content::Payload(Payload::EMPTY);
+            DeathEffect::Lost => self.lose(index, report, port),
+            DeathEffect::Done => {
+                let results = TaskContent::Payload(Payload::EMPTY);
                 self.finish_started(index, Status::Succeeded, results, port);
             }
         }
@@ -123,19 +127,25 @@ impl Core {
     fn lose(&mut self, index: u32, report: &Arc<LossReport>, port: &mut impl Port) {
         self.cancel_children(index, port);
         let flags = self.tasks[index].flags;
+        let is_innocent = report.killed_for.is_some_and(|task| task != self.tasks.id(index))
+            || matches!(report.cause, LossCause::Keeper | LossCause::Node);
+        if !is_innocent && flags & flag::CANCELLED == 0 {
+            self.lose_right(index);
+        }
         let is_repeated = if flags & flag::CANCELLED != 0 {
-            self.finish(index, Status::Cancelled, Content::Empty, port);
+            self.finish(index, Status::Cancelled, TaskContent::Empty, port);
             false
         } else if flags & flag::TIMED_OUT != 0 {
             let is_repeated = self.charge_timeout(index);
             if !is_repeated {
-                self.finish_started(index, Status::TimedOut, Content::Empty, port);
+                let content = stopped_while(&report.loading);
+                self.finish_started(index, Status::TimedOut, content, port);
             }
             is_repeated
         } else {
             let is_repeated = self.charge_loss(index, report.cause, report.killed_for);
             if !is_repeated {
-                self.finish_started(index, Status::Lost, Content::Loss(report.clone()), port);
+                self.finish_started(index, Status::Lost, TaskContent::Loss(report.clone()), port);
             }
             is_repeated
         };
@@ -149,14 +159,15 @@ impl Core {
         &mut self,
         index: u32,
         status: Status,
-        content: Content,
+        content: TaskContent,
         port: &mut impl Port,
     ) {
-        let run = crate::finish::Run { has_started: true, ..Default::default() };
+        let run = crate::finish::RunReport { has_started: true, ..Default::default() };
         self.finish_run(index, (status, content), &run, port);
     }
 
-    /// Charges an attempt to the budget for losses, unless the task is a killer of workers.
+    /// Charges an attempt to the loss budget. Returns false if no retry is left or the task has killed too many
+    /// workers.
     pub(crate) fn charge_loss(
         &mut self,
         index: u32,
@@ -177,4 +188,13 @@ impl Core {
         self.counts.loss_retries += 1;
         true
     }
+}
+
+/// Returns the content of a task that was killed because of its timeout: the name of what was being loaded, if known.
+fn stopped_while(loading: &str) -> TaskContent {
+    if loading.is_empty() {
+        return TaskContent::Empty;
+    }
+    let failure = TaskFailure::of_text(FailureKind::Loading, loading);
+    TaskContent::Payload(Payload::from(failure.encode()))
 }

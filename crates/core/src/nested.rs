@@ -1,30 +1,30 @@
-//! Tasks that submit tasks and wait for them.
+//! Nested tasks: tasks that submit tasks and wait for them.
 //!
-//! A child is listed with its parent for as long as that attempt of the parent runs. A ready child
-//! waits in the queue of the slot where its parent runs, so that it is found there when the parent
-//! waits, and by every worker that has room. A waiting slot gets only children of its own stack. A
-//! task can wait only for tasks that it submitted: what waits for what is a tree, its leaves can
-//! always run in the wait of their parent, and so nothing hangs.
+//! A child is listed with its parent while that attempt of the parent runs. A ready child waits in the queue of the
+//! slot where its parent runs. The parent's worker takes it from there when the parent waits; other workers that have
+//! room take it from there too. A waiting slot gets only children of its own stack. A task can wait only for tasks that
+//! it submitted. So the wait graph is a tree, its leaves can always run in the wait of their parent, and nothing
+//! deadlocks.
 
 use gristmill_wire::{SlotId, TaskId};
 
 use crate::contexts::PLAIN;
 use crate::estimate::Cost;
-use crate::expire::Started;
+use crate::expire::StartState;
 use crate::list::List;
 use crate::machine::slot_id;
-use crate::outcome::Content;
+use crate::outcome::TaskContent;
 use crate::place::Placed;
 use crate::port::Port;
 use crate::slots::Slot;
 use crate::task::{State, flag};
 use crate::{Core, NONE, Status};
 
-/// Children that are looked at for one that another worker could have than that which would have the first.
+/// Most children that are looked at to find one in another context than the first child.
 const LOOKS_MAX: usize = 64;
 
 impl Core {
-    /// Tells that a running task waits for tasks that it submitted (`on`), or has ceased to.
+    /// Handles the report that a running task waits for tasks that it submitted (`on`), or has ceased to.
     pub fn waiting(
         &mut self,
         slot: SlotId,
@@ -52,18 +52,22 @@ impl Core {
         if self.extras[extra].started_at == 0 {
             let started = self.started_at(index, port);
             self.extras[extra].started_at =
-                if let Started::At(began) = started { began } else { self.now };
+                if let StartState::At(began) = started { began } else { self.now };
         }
         let task = &mut self.tasks[index];
         task.flags |= flag::WAITING;
         let cost = std::mem::replace(&mut task.cost, Cost::ZERO);
-        let slot = usize::from(task.slot);
+        let (slot, sequence) = (usize::from(task.slot), task.sequence);
         self.slots[slot].backlog_ns -= cost.ns();
+        self.slots[slot].uncount_cost(sequence, cost.ns());
         self.slots[slot].waiting += 1;
-        self.contexts.note_news();
+        self.contexts.mark_changed();
         self.waiting_slots += u32::from(self.slots[slot].waiting == 1);
         let mut strangers = self.unclaimed(slot, port);
-        strangers.retain(|&other| self.nested_slot(other) != Some(slot));
+        strangers.retain(|&other| {
+            let is_child = self.nested_slot(other) == Some(slot);
+            !is_child || !self.extras[self.tasks[other].extra].is_inline
+        });
         let taken = self.recall(slot, &strangers, port);
         self.return_all(&taken, port);
     }
@@ -72,11 +76,11 @@ impl Core {
         self.tasks[index].flags &= !flag::WAITING;
         let slot = &mut self.slots[usize::from(self.tasks[index].slot)];
         slot.waiting -= 1;
-        self.contexts.note_news();
+        self.contexts.mark_changed();
         self.waiting_slots -= u32::from(slot.waiting == 0);
     }
 
-    /// Lists a new task with its parent, if that still runs where it says.
+    /// Lists a new task with its parent, if the parent still runs in that slot.
     pub(crate) fn adopt(&mut self, index: u32, slot: SlotId, parent: TaskId) {
         let Some(parent) = self.tasks.find(parent) else { return };
         if self.tasks[parent].state != State::Sent || self.tasks[parent].slot != slot.0 {
@@ -93,8 +97,7 @@ impl Core {
         }
     }
 
-    /// The slot in whose queue a task belongs: where its parent runs, unless that would not have
-    /// it.
+    /// Returns the slot in whose queue a task belongs: the slot where its parent runs, unless that worker declined it.
     pub(crate) fn nested_slot(&self, index: u32) -> Option<usize> {
         let task = &self.tasks[index];
         if task.extra == NONE || task.has(flag::DECLINED) {
@@ -102,7 +105,7 @@ impl Core {
         }
         let parent = self.extras[task.extra].parent;
         let slot = (parent != NONE).then(|| usize::from(self.tasks[parent].slot))?;
-        // In a worker with a context everything can run but what needs another one.
+        // A worker with a context can run all children except those that need another context.
         let context = self.context_of(index);
         (context == PLAIN || self.slots[slot].context == context).then_some(slot)
     }
@@ -150,8 +153,7 @@ impl Core {
         }
     }
 
-    /// Cancels the children of a lost attempt that have certainly not started: nobody waits for
-    /// them.
+    /// Cancels the children of a lost attempt that have certainly not started: no task waits for them.
     pub(crate) fn cancel_children(&mut self, index: u32, port: &mut impl Port) {
         for child in self.children(index).collect::<Vec<_>>() {
             let task = &self.tasks[child];
@@ -162,7 +164,7 @@ impl Core {
         }
     }
 
-    /// The live children of a task's running attempt.
+    /// Returns the live children of a task's running attempt.
     fn children(&self, index: u32) -> impl Iterator<Item = u32> + '_ {
         let extra = self.tasks[index].extra;
         let first = if extra == NONE { NONE } else { self.extras[extra].first_child };
@@ -172,7 +174,7 @@ impl Core {
             .map(|child| self.extras[child].task)
     }
 
-    /// Children that queue in other slots while their parent's slot waits with nothing to run.
+    /// Returns children that queue in other slots while their parent's slot waits with nothing to run.
     fn strayed_children(&self) -> impl Iterator<Item = u32> + '_ {
         let slots = if self.waiting_slots == 0 { &[] } else { &self.slots[..] };
         slots
@@ -191,28 +193,32 @@ impl Core {
             && self.nested_slot(child).is_some_and(|home| home != usize::from(task.slot))
     }
 
-    /// Whether a child may have to be brought home.
+    /// Returns true if a child may have to be brought back to its parent's slot.
     pub(crate) fn has_strayed(&self) -> bool {
         self.strayed_children().next().is_some()
     }
 
-    /// Brings children home that wait behind long tasks: their parents' slots can run them at once.
+    /// Takes back children that wait behind long tasks in other slots: their parents' slots can run them at once.
     pub(crate) fn bring_home(&mut self, port: &mut impl Port) {
         for child in self.strayed_children().collect::<Vec<_>>() {
             let slot = slot_id(usize::from(self.tasks[child].slot));
             if self.runs_long(&port.progress(slot)) && self.take_back_one(child, port) {
                 self.counts.stolen += 1;
+                // The child may need a worker of its own, and must not come back here.
+                self.slots[usize::from(slot.0)].stuck |= !self.has_earned(child);
                 let _is_requeued = self.return_unstarted(child, port);
             }
         }
         self.pump(port);
     }
 
-    /// Sends children: to the slot where their parent waits, else to whoever has room.
+    /// Sends children to the slot where their parent waits, or to another worker or peer that has room.
     pub(crate) fn pump_nested(&mut self, port: &mut impl Port) {
         for slot in 0..self.slots.len() {
-            while self.slots[slot].nested.len > 0 {
-                let head = self.slots[slot].nested.head;
+            if self.nested_ready == 0 {
+                return;
+            }
+            while let Some(head) = self.slots[slot].nested.first(&self.tasks) {
                 if let Some((index, to)) = self.next_nested(slot, port) {
                     self.send_nested(index, slot, to, port);
                 } else if self.config.shares_nested_only
@@ -226,42 +232,91 @@ impl Core {
         }
     }
 
-    /// Sends the oldest child of a slot's stack to a peer whose side has workers with nothing to do: it is the largest.
+    /// Sends the oldest child of a slot's stack to a peer whose side has idle workers. The oldest child is the largest.
     fn share_nested(&mut self, slot: usize, place: usize, port: &mut impl Port) {
-        let index = self.slots[slot].nested.head;
+        let Some(index) = self.slots[slot].nested.first(&self.tasks) else { return };
         self.unlist(index);
-        if self.send_away(place, index, port) == Placed::Full {
+        if self.delegate(place, index, port) == Placed::Full {
             self.tasks[index].state = State::Nested;
             self.tasks[index].slot = slot_id(slot).0;
-            self.slots[slot].nested.push_front(&mut self.tasks, index);
+            let priority = self.priority(index);
+            self.slots[slot].nested.push_first(&mut self.tasks, priority, index);
             self.nested_ready += 1;
         }
     }
 
-    /// The first child of a slot's stack that can be sent, and where: where there is a context, the first in it or the first
-    /// without, since what the one lacks the other may have.
+    /// Returns the first child of a slot's stack that can be sent, and the slot for it. In a worker with a context, two
+    /// children are tried: the first child, and the first of the other kind (in the context, or without one). Workers
+    /// for one kind may have room although those for the other have none.
     fn next_nested(&self, slot: usize, port: &impl Port) -> Option<(u32, usize)> {
         let Slot { nested, context, .. } = &self.slots[slot];
-        let first = self.choose_nested(slot, nested.head, port).map(|to| (nested.head, to));
+        let head = nested.first(&self.tasks)?;
+        if self.takes_children(slot) {
+            let inner = self.innermost_child(slot, head);
+            if self.has_earned(inner) {
+                return Some((inner, slot));
+            }
+        }
+        let first = self.choose_nested(slot, head, port).map(|to| {
+            let inner = (to == slot).then(|| self.innermost_child(slot, head));
+            (inner.filter(|&inner| self.may_run_inline(inner)).unwrap_or(head), to)
+        });
         if first.is_some() || *context == PLAIN {
             return first;
         }
-        let differs = |&index: &u32| self.context_of(index) != self.context_of(nested.head);
-        let other = List::from(&self.tasks, nested.head).take(LOOKS_MAX).find(differs)?;
+        let differs = |&index: &u32| self.context_of(index) != self.context_of(head);
+        let other = nested.iter(&self.tasks).take(LOOKS_MAX).find(differs)?;
         self.choose_nested(slot, other, port).map(|to| (other, to))
     }
 
-    /// Home, if the parent waits there and could begin soon; else whoever has room; else home, if
-    /// it has any.
+    /// Chooses the slot for a child:
+    /// - the parent's slot, if the parent waits there, the child could begin soon, and it may run in the wait;
+    /// - else another worker that has room;
+    /// - else the parent's slot, if it has room.
     fn choose_nested(&self, slot: usize, index: u32, port: &impl Port) -> Option<usize> {
-        let home = &self.slots[slot];
-        let has_room = home.waiting > 0 && home.has_room(&self.config);
-        let is_near = !home.stuck && home.backlog_ns <= self.config.wake_cost_ns;
-        if has_room && (is_near || home.is_halted()) {
+        if self.is_at_home(slot, index) {
             return Some(slot);
         }
-        let context = self.context_of(index);
-        self.choose(context, port).or_else(|| (has_room && !home.stuck).then_some(slot))
+        let home = &self.slots[slot];
+        let may_wait = home.waiting > 0 && home.has_room(&self.config);
+        self.choose_other(slot, index, port).or_else(|| {
+            // An untrusted child goes there only alone: a child that is sent behind others needs more stack.
+            let may_be_home = if self.has_earned(index) {
+                !home.stuck || home.is_halted()
+            } else {
+                home.is_halted() && self.may_run_inline(index)
+            };
+            (may_wait && may_be_home).then_some(slot)
+        })
+    }
+
+    /// Returns true if the parent's slot is the best one for a child: it may run there, and would begin soon.
+    fn is_at_home(&self, slot: usize, index: u32) -> bool {
+        self.takes_children(slot) && self.has_earned(index)
+    }
+
+    /// Returns true if a slot's stack waits and would begin soon with a child that is sent there now.
+    fn takes_children(&self, slot: usize) -> bool {
+        let home = &self.slots[slot];
+        let is_near = !home.stuck && home.backlog_ns <= self.config.wake_cost_ns;
+        home.waiting > 0 && (is_near || home.is_halted()) && home.has_room(&self.config)
+    }
+
+    /// Returns the first child of the innermost task of a slot's stack. The children of that task came last; in its
+    /// wait they need less stack than others would. Returns `head`, the first child of all, if the innermost task has
+    /// many.
+    fn innermost_child(&self, slot: usize, head: u32) -> u32 {
+        let parent = |index: u32| self.extras[self.tasks[index].extra].parent;
+        let mut last = self.slots[slot].nested.last_plain().unwrap_or(head);
+        let innermost = parent(last);
+        for _ in 0..LOOKS_MAX {
+            let before = self.tasks[last].previous;
+            if before == NONE || parent(before) != innermost {
+                return last;
+            }
+            last = before;
+        }
+        head
     }
 
     fn send_nested(&mut self, index: u32, from: usize, to: usize, port: &mut impl Port) {
@@ -269,20 +324,21 @@ impl Core {
         if self.send(to, index, port) == Placed::Full {
             self.tasks[index].state = State::Nested;
             self.tasks[index].slot = slot_id(from).0;
-            self.slots[from].nested.push_front(&mut self.tasks, index);
+            let priority = self.priority(index);
+            self.slots[from].nested.push_first(&mut self.tasks, priority, index);
             self.nested_ready += 1;
         }
     }
 
-    /// When every worker waits, nothing else runs and no worker can be added: refuses the children
-    /// that their parents' workers would not run for want of stack. An error, where there would be
-    /// a hang. Says whether there was one.
+    /// Refuses the children that their parents' workers declined because their stacks are full, if every worker waits,
+    /// nothing else runs and no worker can be added. The error replaces a deadlock. Returns whether a task was refused
+    /// or returned to the client.
     pub(crate) fn refuse_too_deep(&mut self, port: &mut impl Port) -> bool {
         let are_waiting = !self.ready.is_empty() || self.contexts.waiting() > 0;
         if self.waiting_slots == 0 || !are_waiting || self.wants_workers() {
             return false;
         }
-        // One that idles would have given way by now, if whoever waits could have more workers.
+        // An idle worker would have left by now, if the waiting tasks could have more workers.
         let is_spent = !self.contexts.is_empty() && !self.has_startable();
         let is_over = |slot: &Slot| {
             let is_lost = slot.is_idle() && (slot.holder != NONE || is_spent);
@@ -296,30 +352,30 @@ impl Core {
         refused.append(&mut self.children_for_contexts());
         for &index in &refused {
             self.unlist(index);
-            self.finish(index, Status::Refused, Content::TooDeep, port);
+            self.finish(index, Status::Refused, TaskContent::TooDeep, port);
         }
-        self.give_guests_back(port) || !refused.is_empty()
+        self.give_inbound_back(port) || !refused.is_empty()
     }
 
-    /// Children that wait for workers with a context.
+    /// Returns the children that wait for workers with a context.
     fn children_for_contexts(&self) -> Vec<u32> {
         let waiting = self.contexts.in_order(&self.tasks, None);
         waiting.into_iter().filter(|&index| self.is_child(index)).collect()
     }
 
-    /// In the engine of a lease: gives tasks of its client back that no worker here can begin, as all of them wait: perhaps for these, whose parents can run
-    /// them elsewhere. Says whether there was one.
-    fn give_guests_back(&mut self, port: &mut impl Port) -> bool {
+    /// Returns inbound tasks to the client, in the engine of a lease. All workers here wait, perhaps for these tasks,
+    /// and their parents can run them elsewhere. Returns whether there was such a task.
+    fn give_inbound_back(&mut self, port: &mut impl Port) -> bool {
         if !self.config.shares_nested_only {
             return false;
         }
-        let mut guests = self.ready.in_order(&self.tasks);
-        guests.append(&mut self.contexts.in_order(&self.tasks, None));
-        guests.retain(|&index| !self.is_child(index));
-        for &index in &guests {
+        let mut others = self.ready.in_order(&self.tasks);
+        others.append(&mut self.contexts.in_order(&self.tasks, None));
+        others.retain(|&index| !self.is_child(index));
+        for &index in &others {
             self.unlist(index);
-            self.finish(index, Status::Cancelled, Content::Empty, port);
+            self.finish(index, Status::Cancelled, TaskContent::Empty, port);
         }
-        !guests.is_empty()
+        !others.is_empty()
     }
 }

@@ -1,109 +1,114 @@
-//! What a task may ask for besides its call, and the side record that keeps it.
+//! Options of a task, and the side record that keeps them.
 
-use gristmill_wire::{ContextId, Demand, PeerId, SlotId, TaskId};
+use gristmill_wire::{ContextId, PeerId, ResourceRequest, SlotId, TaskId};
 
 use crate::batch::Batch;
-use crate::demands::Claim;
+use crate::demands::GpuAllocation;
 use crate::{NONE, Payload};
 
-/// How often each kind of failure is answered by another attempt. They are separate: a crash never
-/// uses up what the user's own exceptions were given.
+/// Extra attempts for each kind of failure. The budgets are separate: a crash never uses up the attempts that the user
+/// allows for exceptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Budgets {
     /// Attempts after the user's function raised.
     pub retries: u16,
-    /// Attempts after a worker was lost that had started the task: above 0 the task may run twice.
+    /// Attempts after a worker was lost that had started the task. If this is above 0, the task may run twice.
     pub loss_retries: u16,
-    /// Attempts after the timeout stopped it.
+    /// Attempts after the timeout stopped the task.
     pub timeout_retries: u16,
 }
 
-/// What one task asks for. Times are nanoseconds.
+/// Options of one task. Times are nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TaskOptions {
     /// Longest run, from its start.
     pub timeout_ns: Option<u64>,
-    /// Monotonic time after which it must not start any more.
+    /// Monotonic time after which the task must not start.
     pub deadline_ns: Option<u64>,
-    /// From an interrupt to the kill; the engine's if `None`.
+    /// Time from an interrupt to the kill; `None` is the engine's.
     pub grace_ns: Option<u64>,
-    /// Budgets; the engine's if `None`.
+    /// Budgets; `None` is the engine's.
     pub budgets: Option<Budgets>,
-    /// Higher is placed earlier.
+    /// Priority: a task with a higher one is placed earlier.
     pub priority: i32,
-    /// The context it runs in.
+    /// Context that the task runs in.
     pub context: ContextId,
-    /// What it needs besides a worker.
-    pub demand: Demand,
-    /// Its arguments are so large that peers that have them are better ones: [`Port::holders`](crate::Port::holders)
-    /// says who has.
+    /// Resources that the task needs besides a worker.
+    pub demand: ResourceRequest,
+    /// True if the arguments are so large that peers that have them are preferred.
+    /// [`Port::holders`](crate::Port::holders) names these peers.
     pub is_bulky: bool,
 }
 
-/// Who submits.
+/// Submitter of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Origin {
-    /// A thread of the client, which can wait when the limit is reached.
+    /// Thread of the client, which can wait when the limit is reached.
     #[default]
     External,
-    /// A callback or an event loop of the client, which cannot wait: counted above the limit.
+    /// Callback or event loop of the client, which cannot wait: counted above the limit.
     Unblockable,
-    /// A task that runs in `slot`.
+    /// Task that runs in `slot`.
     Nested {
-        /// Where it runs.
+        /// Slot that it runs in.
         slot: SlotId,
         /// The task.
         parent: TaskId,
     },
-    /// A peer, whose task it is: it may be sent on to others, but not back there.
+    /// Peer that sent the task. The task may be sent on to other peers, but not back.
     Peer(PeerId),
 }
 
-/// What few tasks have: options, timers, kin. Made when first needed, dropped when the task is
-/// final.
+/// Side record of a task: options, timers, family. Few tasks have one. It is made when first needed and dropped when
+/// the task is final.
 #[derive(Debug)]
 pub(crate) struct Extra {
     pub task: u32,
     pub priority: i32,
     pub context: ContextId,
-    pub demand: Demand,
-    /// Peers that have its arguments are better ones.
+    pub demand: ResourceRequest,
+    /// True if peers that have the arguments are preferred.
     pub is_bulky: bool,
-    /// What it has of that, from when it gathers until it has run.
-    pub claim: Option<Claim>,
-    /// `u64::MAX` is none.
+    /// Resources of the demand that the task holds, from the time when it gathers until it has run.
+    pub claim: Option<GpuAllocation>,
+    /// Longest run; `u64::MAX` is none.
     pub timeout_ns: u64,
-    /// `u64::MAX` is none.
+    /// Monotonic time after which the task must not start; `u64::MAX` is none.
     pub deadline_ns: u64,
     pub grace_ns: u64,
     pub budgets: Budgets,
-    /// It stands for several calls.
+    /// Batch that the task stands for.
     pub batch: Option<Batch>,
-    /// More is to be done for the task than to take in its answer: that cannot be left to whoever asks for its result.
+    /// True if the task needs more than taking in its answer: the engine must be driven even if no caller asks for the
+    /// result.
     pub is_owed: bool,
     pub kills: u8,
-    /// When the running attempt is to be looked at: its timeout, then the end of its grace.
+    /// Time of the next check of the running attempt: its timeout, then the end of its grace.
     pub check_at: u64,
-    /// When the running attempt was first known to have started; 0 is not yet.
+    /// Time at which the running attempt was first known to have started; 0 is not yet.
     pub started_at: u64,
-    /// Place in the timer heap.
+    /// Time at which the running attempt was told to stop because of its timeout, clock ticks.
+    pub stopped_ticks: u64,
+    /// Index in the timer heap.
     pub timer: u32,
-    /// The task that submitted this one, while that attempt runs.
+    /// Task that submitted this one, while that attempt runs.
     pub parent: u32,
-    /// The place of the peer whose task it is; [`NO_PEER`]: it is this engine's own.
+    /// Index of the peer that sent the task; [`NO_PEER`] if the task is this engine's own.
     pub from: u16,
-    /// A task submitted it, which may be over.
+    /// True if a task submitted it. That task may be over.
     pub is_nested: bool,
-    /// What it gave, where that stayed with a peer.
+    /// True if it was sent to its parent's worker, to run in the parent's wait.
+    pub is_inline: bool,
+    /// Result of the task, if the result stayed with a peer.
     pub result: Option<Payload>,
-    /// How many results that stayed are behind that one.
+    /// Length of the chain of stayed results that the result was made from.
     pub generation: u8,
     pub previous_sibling: u32,
     pub next_sibling: u32,
     pub first_child: u32,
 }
 
-/// The place of no peer.
+/// Index that stands for no peer.
 pub(crate) const NO_PEER: u16 = u16::MAX;
 
 impl Extra {
@@ -124,10 +129,12 @@ impl Extra {
             kills: 0,
             check_at: u64::MAX,
             started_at: 0,
+            stopped_ticks: 0,
             timer: NONE,
             parent: NONE,
             from: NO_PEER,
             is_nested: false,
+            is_inline: false,
             result: None,
             generation: 0,
             previous_sibling: NONE,
@@ -136,7 +143,8 @@ impl Extra {
         }
     }
 
-    /// The same of a task that an answer ends, whatever it says: no limit of time, no other attempt, nothing to give back.
+    /// Creates the side record of a submitted task. `is_owed` is false if any answer ends the task: it has no time
+    /// limit, no other attempt, and no resources to release.
     pub fn of_submission(task: u32, options: &TaskOptions, config: &crate::Config) -> Self {
         let mut extra = Self::new(task, options, config);
         let is_timed = extra.timeout_ns != u64::MAX || extra.deadline_ns != u64::MAX;
@@ -144,7 +152,7 @@ impl Extra {
         extra
     }
 
-    /// It says where the task is to run and nothing else: there is no time to watch, no kin, no batch, no claim.
+    /// Returns true if the record only says where the task may run: it has no time limit, family, batch or claim.
     #[inline]
     pub const fn is_only_for_placing(&self) -> bool {
         !self.is_owed && self.batch.is_none()

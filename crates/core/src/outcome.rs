@@ -1,4 +1,4 @@
-//! How tasks end.
+//! Outcomes of tasks.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use gristmill_wire::{Epoch, SlotId, TaskId};
 
 use crate::Payload;
 
-/// The final state of a task. There is exactly one per task.
+/// Final state of a task. There is exactly one per task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
@@ -14,111 +14,117 @@ pub enum Status {
     Succeeded,
     /// The function raised, or the call could not be sent at all.
     Failed,
-    /// Cancelled before it started, or stopped on request.
+    /// The task was cancelled before it started, or stopped on request.
     Cancelled,
-    /// Its deadline passed before it started, or its timeout stopped it.
+    /// The deadline passed before the task started, or its timeout stopped it.
     TimedOut,
     /// A task whose result it needed did not succeed.
     DependencyFailed,
-    /// Its worker was lost while it ran, beyond its budget.
+    /// The worker was lost while it ran the task, and the budget was used up.
     Lost,
-    /// The engine can run nothing any more, or cannot run this one.
+    /// The engine can run no task any more, or cannot run this one.
     Refused,
 }
 
 impl Status {
-    /// How many there are.
+    /// Number of final states.
     pub const COUNT: usize = 7;
 }
 
-/// What a final task has to say.
+/// Result or failure of a final task.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Outcome<'a> {
-    /// The value.
+pub enum TaskOutcome<'a> {
+    /// The function returned this value.
     Returned(&'a Payload),
-    /// The exception.
+    /// The function raised this exception.
     Raised(&'a Payload),
-    /// Cancelled.
+    /// The task was cancelled.
     Cancelled,
-    /// Out of time.
+    /// The task ran out of time.
     TimedOut {
-        /// Whether it had started (its timeout) or not (its deadline).
+        /// True if the task had started (its timeout ended it), false if not (its deadline did).
         started: bool,
-        /// What it raised when it was interrupted; none if it was killed or never ran.
+        /// Exception that the interrupt raised, or a `FailureKind::Loading` that names what was being loaded; `None` if
+        /// the task was killed in its own code, or never ran.
         raised: Option<&'a Payload>,
     },
-    /// The first task of the chain of failures; it stays readable as long as this one.
+    /// A task that this one depends on failed.
     DependencyFailed {
-        /// That task.
+        /// The first task of the chain of failures. It stays readable while this one does.
         root: TaskId,
     },
-    /// How the worker was lost.
+    /// The worker was lost.
     Lost(&'a LossReport),
     /// No worker can be started.
     StartFailed(&'a StartFailure),
-    /// No worker can have its context.
+    /// No worker can have the task's context.
     ContextFailed(&'a StartFailure),
-    /// The client itself broke; the reason.
+    /// The client itself broke, for this reason.
     Poisoned(&'a str),
-    /// It waits for a place below too many tasks that wait themselves, and no spare worker is left.
+    /// The task waits for a slot below too many tasks that wait themselves, and no spare worker is left.
     NestedTooDeep,
 }
 
-/// Why a worker is gone.
+/// Cause of a worker's loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LossCause {
     /// A signal ended it.
     Signal(i32),
     /// It left with this code without being asked to.
     Exit(i32),
-    /// The keeper died, and it with the keeper.
+    /// The keeper died, and the worker with it.
     Keeper,
     /// It was killed because it did not answer.
     Stalled,
-    /// What it wrote into its ring was not an answer; it was killed.
+    /// It wrote bytes into its ring that are no answer, and was killed.
     Corrupt,
-    /// The engine that it belonged to was lost, or the way to it.
+    /// The engine that it belonged to was lost, or the connection to it.
     Node,
 }
 
-/// The death of a worker, as the keeper tells it.
+/// Death of a worker, as the keeper reports it.
 #[derive(Debug, Clone)]
 pub struct Loss {
-    /// Why.
+    /// Cause of the death.
     pub cause: LossCause,
-    /// The process.
+    /// Process id of the worker.
     pub pid: u32,
-    /// Whether the kernel ended it for want of memory, as far as can be told.
+    /// True if the kernel killed it because memory ran out, if that can be determined.
     pub oom: bool,
-    /// The last lines of its stderr.
+    /// Last lines of its stderr.
     pub detail: Box<str>,
-    /// What it had claimed and started, read after its death.
-    pub progress: crate::Progress,
+    /// Name of what it was loading, such as "importing module numpy"; empty if it loaded nothing or this is unknown.
+    pub loading: Box<str>,
+    /// Records that it had claimed and started, read after its death.
+    pub progress: crate::RingProgress,
 }
 
-/// What a lost task knows of its worker's death; shared by the tasks of one death.
+/// Facts about a worker's death, shared by the tasks that it lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LossReport {
-    /// The worker's slot.
+    /// Slot of the worker.
     pub slot: SlotId,
-    /// Which process of that slot it was.
+    /// Epoch of the process in that slot.
     pub epoch: Epoch,
-    /// The process.
+    /// Process id of the worker.
     pub pid: u32,
-    /// Why it died.
+    /// Cause of the death.
     pub cause: LossCause,
-    /// The node that it was on; none is this one.
+    /// Node that the worker ran on; empty is this one.
     pub node: Box<str>,
-    /// Whether for want of memory.
+    /// True if it was killed because memory ran out.
     pub oom: bool,
-    /// Whether the engine killed it, because of another task.
+    /// Task because of which the engine killed it, if the engine did.
     pub killed_for: Option<TaskId>,
-    /// The last lines of its stderr.
+    /// Last lines of its stderr.
     pub detail: Box<str>,
+    /// Name of what it was loading when it died, such as "importing module numpy"; empty if it loaded nothing or this
+    /// is unknown.
+    pub loading: Box<str>,
 }
 
 impl LossReport {
-    /// The loss of a whole node, or of what it had: no worker of it is known.
+    /// Returns the report for a lost node, or for the tasks that the node had. It names no worker.
     #[must_use]
     pub fn of_node(node: &str, detail: &str) -> Self {
         Self {
@@ -130,24 +136,25 @@ impl LossReport {
             oom: false,
             killed_for: None,
             detail: detail.into(),
+            loading: Box::default(),
         }
     }
 }
 
-/// Why a worker did not start.
+/// Failed start of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartFailure {
-    /// What happened, with the worker's stderr.
+    /// Description of the failure, with the worker's stderr.
     pub text: Box<str>,
-    /// Whether another try cannot help (the initializer raised, the interpreter is missing).
+    /// True if another try cannot help (the initializer raised, the interpreter is missing).
     pub permanent: bool,
-    /// It is none: the time for which there were workers is over.
+    /// True if this is no failure: the lease on the workers has expired.
     pub is_expiry: bool,
 }
 
-/// What a record holds: the arguments while it lives, then its outcome.
+/// Content of a task record: the arguments of a live task, then its outcome.
 #[derive(Debug)]
-pub(crate) enum Content {
+pub(crate) enum TaskContent {
     Payload(Payload),
     Empty,
     Root(TaskId),
@@ -158,24 +165,24 @@ pub(crate) enum Content {
     TooDeep,
 }
 
-const _: () = assert!(size_of::<Content>() == 24);
+const _: () = assert!(size_of::<TaskContent>() == 24);
 
-impl Content {
-    pub fn outcome(&self, status: Status, started: bool) -> Outcome<'_> {
+impl TaskContent {
+    pub fn outcome(&self, status: Status, started: bool) -> TaskOutcome<'_> {
         match (self, status) {
-            (Self::Payload(value), Status::Succeeded) => Outcome::Returned(value),
+            (Self::Payload(value), Status::Succeeded) => TaskOutcome::Returned(value),
             (Self::Payload(raised), Status::TimedOut) => {
-                Outcome::TimedOut { started, raised: Some(raised) }
+                TaskOutcome::TimedOut { started, raised: Some(raised) }
             }
-            (Self::Payload(raised), _) => Outcome::Raised(raised),
-            (Self::Empty, Status::TimedOut) => Outcome::TimedOut { started, raised: None },
-            (Self::Empty, _) => Outcome::Cancelled,
-            (Self::Root(root), _) => Outcome::DependencyFailed { root: *root },
-            (Self::Loss(report), _) => Outcome::Lost(report),
-            (Self::Start(failure), _) => Outcome::StartFailed(failure),
-            (Self::Context(failure), _) => Outcome::ContextFailed(failure),
-            (Self::Poison(reason), _) => Outcome::Poisoned(reason),
-            (Self::TooDeep, _) => Outcome::NestedTooDeep,
+            (Self::Payload(raised), _) => TaskOutcome::Raised(raised),
+            (Self::Empty, Status::TimedOut) => TaskOutcome::TimedOut { started, raised: None },
+            (Self::Empty, _) => TaskOutcome::Cancelled,
+            (Self::Root(root), _) => TaskOutcome::DependencyFailed { root: *root },
+            (Self::Loss(report), _) => TaskOutcome::Lost(report),
+            (Self::Start(failure), _) => TaskOutcome::StartFailed(failure),
+            (Self::Context(failure), _) => TaskOutcome::ContextFailed(failure),
+            (Self::Poison(reason), _) => TaskOutcome::Poisoned(reason),
+            (Self::TooDeep, _) => TaskOutcome::NestedTooDeep,
         }
     }
 }

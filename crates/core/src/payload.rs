@@ -1,17 +1,17 @@
 //! Encoded bytes that travel with a task: its arguments, then its outcome.
 //!
-//! Guarantees: 24 bytes, so that two thirds of a record's cache lines are left for the rest of it;
-//! small payloads need no allocation. It does not know what the bytes mean.
+//! A payload takes only 24 bytes, so that most of a task record's cache lines are left for other fields. Small payloads
+//! need no allocation. The module does not know what the bytes mean.
 
 use gristmill_wire::PayloadKind;
 
-/// Bytes that fit into a [`Payload`] itself; above, they are on the heap.
+/// Most bytes that a [`Payload`] stores inline; longer ones are on the heap.
 pub const INLINE_MAX: usize = 22;
 
-/// A block of the client's arena.
+/// Block of the client's arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Block {
-    /// Bytes from the start of the arena.
+    /// Offset from the start of the arena, bytes.
     pub offset: u64,
     /// Bytes of the block in use.
     pub size: u64,
@@ -31,17 +31,17 @@ pub struct Payload(Repr);
 const _: () = assert!(size_of::<Payload>() == 24);
 const _: () = assert!(size_of::<Option<Payload>>() == 24);
 
-/// Where the bytes of a [`Payload`] are to be read.
+/// Bytes of a [`Payload`], or the arena block that holds them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PayloadRef<'a> {
-    /// Here.
+    /// The bytes.
     Bytes(&'a [u8]),
-    /// In the arena.
+    /// The block of the arena.
     Block(Block),
 }
 
 impl Payload {
-    /// No bytes.
+    /// Payload of no bytes.
     pub const EMPTY: Self = Self(Repr::Inline { size: 0, bytes: [0; INLINE_MAX] });
 
     /// Copies `bytes`.
@@ -57,8 +57,7 @@ impl Payload {
         Self(Repr::Inline { size: bytes.len() as u8, bytes: inline })
     }
 
-    /// Lets `fill` write `size` bytes in place: the way to move a record's body without a copy in
-    /// between.
+    /// Lets `fill` write `size` bytes in place: moves the body of a record without a copy in between.
     #[inline]
     pub fn fill_with(size: usize, fill: impl FnOnce(&mut [u8])) -> Self {
         if size > INLINE_MAX {
@@ -72,14 +71,14 @@ impl Payload {
         Self(Repr::Inline { size: size as u8, bytes })
     }
 
-    /// Takes over a block of the arena. Whoever drops the payload must give the block back: `Core`
-    /// hands the blocks of payloads that it drops to `Core::freed_blocks`.
+    /// Takes over a block of the arena. The owner that drops the payload must return the block: `Core` hands the blocks
+    /// of the payloads that it drops to `Core::freed_blocks`.
     #[must_use]
     pub const fn in_arena(block: Block) -> Self {
         Self(Repr::Arena(block))
     }
 
-    /// The bytes, or where they are.
+    /// Returns the bytes, or the arena block that holds them.
     #[inline]
     #[must_use]
     pub fn get(&self) -> PayloadRef<'_> {
@@ -90,14 +89,21 @@ impl Payload {
         }
     }
 
-    /// The arena's block, if the bytes are in one.
+    /// Returns the arena block, if the bytes are in one.
     #[inline]
     #[must_use]
     pub const fn block(&self) -> Option<Block> {
         if let Repr::Arena(block) = &self.0 { Some(*block) } else { None }
     }
 
-    /// How the bytes travel in a record.
+    /// Returns the number of bytes on the heap; 0 if the payload is inline or in the arena.
+    #[inline]
+    #[must_use]
+    pub const fn heap_size(&self) -> u64 {
+        if let Repr::Heap(bytes) = &self.0 { bytes.len() as u64 } else { 0 }
+    }
+
+    /// Returns the form in which the bytes travel in a record.
     #[must_use]
     pub const fn kind(&self) -> PayloadKind {
         match self.0 {

@@ -1,32 +1,33 @@
-//! Placement: which task goes to which worker, and when.
+//! Placement: assigns tasks to workers.
 
-use gristmill_wire::{ContextId, EXTENSION_WORDS, Equipment, TaskExtension, TaskFlags};
+use gristmill_wire::{ContextId, EXTENSION_WORDS, ResourceGrant, TaskExtension, TaskFlags};
 
 use crate::contexts::PLAIN;
 use crate::machine::slot_id;
-use crate::outcome::Content;
-use crate::port::{Dispatch, Parents, Port, Sent};
+use crate::outcome::TaskContent;
+use crate::port::{Dispatch, ParentOutcomes, Port, Sent};
+use crate::slots::Slot;
 use crate::task::{State, flag};
 use crate::{Core, NONE, Status};
 
 const _: () = assert!(EXTENSION_WORDS == 3, "a field of the extension would have to be filled");
 
-/// What became of a task that was to be sent.
+/// Result of sending a task.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
-    /// In the ring, or failed for good.
+    /// The task is in the ring, or has failed for good.
     Done,
-    /// Nowhere: the ring is full.
+    /// The task was not sent: the ring is full.
     Full,
 }
 
 impl Core {
-    /// Places a task that was just submitted and needs nothing.
+    /// Places a task that was just submitted and has no parents and no options.
     #[inline]
     pub(crate) fn place_new(&mut self, index: u32, port: &mut impl Port) {
         let mut is_sent = false;
         if self.ready_count() == 0 {
-            while !is_sent && let Some(slot) = self.choose(PLAIN, port) {
+            while !is_sent && let Some(slot) = self.choose_for(index, PLAIN, port) {
                 is_sent = self.send(slot, index, port) == Placed::Done;
             }
         }
@@ -35,40 +36,44 @@ impl Core {
             && !self.config.shares_nested_only
             && self.ready.is_empty()
             && self.batch(index).is_none()
-            && let Some(place) = self.choose_peer(index, port)
+            && let Some(place) =
+                self.choose_peer(index, port).or_else(|| self.choose_peer_for_new(index, port))
         {
-            is_sent = self.send_away(place, index, port) == Placed::Done;
+            is_sent = self.delegate(place, index, port) == Placed::Done;
         }
         if !is_sent {
             self.tasks[index].state = State::Ready;
             self.ready.push_back(&mut self.tasks, 0, index);
-            self.contexts.note_news();
+            self.contexts.mark_changed();
         }
-        // Where there are contexts, children may wait for other workers than those that idle.
+        // If there are contexts, children may wait for other workers than the idle ones.
         let is_doubtful = self.nested_ready > 0 && !self.contexts.is_empty();
-        if !is_sent && (self.waiting_slots > 0 || is_doubtful || self.is_deployment_due()) {
-            // Perhaps no worker is left that could begin it.
+        let has_priorities = self.priorities.is_used();
+        if !is_sent
+            && (self.waiting_slots > 0 || is_doubtful || has_priorities || self.is_deployment_due())
+        {
+            // Perhaps no worker is left that could begin the task.
             self.pump(port);
         } else if self.absent_slots > 0 {
             self.grow(port);
         }
     }
 
-    /// Places a task in a context that was just submitted and needs nothing, where nobody waits for anything and a worker
-    /// has room; false: it is where it was.
+    /// Places a task in a context that was just submitted and waits for nothing, if no other task waits and a worker
+    /// has room. Returns false if the task was not placed.
     #[inline]
     pub(crate) fn place_in_context(&mut self, index: u32, port: &mut impl Port) -> bool {
         let context = self.context_of(index);
         if context == PLAIN || self.has_ready() || self.nested_slot(index).is_some() {
             return false;
         }
-        let Some(slot) = self.choose(context, port) else { return false };
+        let Some(slot) = self.choose_for(index, context, port) else { return false };
         if self.send(slot, index, port) == Placed::Full {
             return false;
         }
         if self.deep_slots > 0 || self.waiting_slots > 0 {
-            // What is behind others may be for workers that are missing, or that idle without its context.
-            self.contexts.note_news();
+            // The tasks behind others may be for missing workers, or for idle ones without the context.
+            self.contexts.mark_changed();
             if self.absent_slots > 0 || self.is_deployment_due() {
                 self.grow(port);
             }
@@ -85,7 +90,7 @@ impl Core {
         } else {
             self.extension(slot, task.extra)
         };
-        let is_named = extension.is_some_and(|one| one.equipment.named_places() > 0);
+        let is_named = extension.is_some_and(|one| one.grant.named_places() > 0);
         let places = match is_named {
             false => Vec::new(),
             true if self.slots[slot].demand.is_none() => self.places(index),
@@ -96,13 +101,14 @@ impl Core {
             function: task.function,
             attempt: task.attempt,
             flags,
-            parents: Parents::new(&self.tasks, &self.edges, task.first_parent),
+            parents: ParentOutcomes::new(&self.tasks, &self.edges, task.first_parent),
             payload: task.payload(),
             extension,
             places: &places,
         };
         match port.send(slot_id(slot), dispatch) {
             Sent::Written(sequence) => {
+                self.note_inline(index, flags);
                 self.enter_slot(slot, index, sequence, port.ticks());
                 Placed::Done
             }
@@ -111,35 +117,45 @@ impl Core {
                 Placed::Full
             }
             Sent::Failed(raised) => {
-                self.finish(index, Status::Failed, Content::Payload(raised), port);
+                self.finish(index, Status::Failed, TaskContent::Payload(raised), port);
                 Placed::Done
             }
+        }
+    }
+
+    #[inline]
+    fn note_inline(&mut self, index: u32, flags: TaskFlags) {
+        let extra = self.tasks[index].extra;
+        if extra != NONE {
+            self.extras[extra].is_inline = flags.has(TaskFlags::NESTED);
         }
     }
 
     pub(crate) fn extension(&self, slot: usize, extra: u32) -> (Option<TaskExtension>, TaskFlags) {
         let extra = &self.extras[extra];
         let mut flags = Self::batch_flag(extra.batch);
-        if extra.parent != NONE && self.tasks[extra.parent].slot == slot_id(slot).0 {
+        let is_home = extra.parent != NONE && self.tasks[extra.parent].slot == slot_id(slot).0;
+        // If the parent does not wait yet, the worker for the child is chosen again once the parent waits.
+        if is_home && (self.has_earned(extra.task) || self.must_wait_there(slot, extra.task)) {
             flags |= TaskFlags::NESTED;
         }
         let deadline_ns = if extra.deadline_ns == u64::MAX { 0 } else { extra.deadline_ns.max(1) };
-        // Whatever runs in a context's worker has what that was given.
-        let equipment = match extra.claim {
-            Some(claim) => claim.equipment(&extra.demand),
-            None => self.equipment_of_worker(slot),
+        // A task in a context's worker has the resources of that worker.
+        let grant = match extra.claim {
+            Some(claim) => claim.grant(&extra.demand),
+            None => self.grant_of_worker(slot),
         };
-        // A worker has one context, and takes what comes first: only peers have to be told.
+        // A worker has one context: only peers need its id.
         let is_here = slot < self.slots.len();
-        let is_plain = is_here || (extra.priority == 0 && extra.context == PLAIN);
-        if deadline_ns == 0 && is_plain && equipment == Equipment::NONE {
+        let is_plain = extra.priority == 0 && (is_here || extra.context == PLAIN);
+        if deadline_ns == 0 && is_plain && grant == ResourceGrant::NONE {
             return (None, TaskFlags(flags));
         }
         let extension = TaskExtension {
             deadline_ns,
             priority: extra.priority,
             context: extra.context,
-            equipment,
+            grant,
             ..TaskExtension::default()
         };
         (Some(extension), TaskFlags(flags | TaskFlags::EXTENDED))
@@ -170,6 +186,7 @@ impl Core {
         let was_deep = place.is_deep();
         place.in_flight.push_back(&mut self.tasks, index);
         place.backlog_ns += cost.ns();
+        place.count_above(cost.ns());
         place.last_sequence = sequence;
         place.sent += 1;
         self.in_flight += 1;
@@ -186,13 +203,14 @@ impl Core {
         }
     }
 
-    /// Takes a task out of its slot's list; the caller says what it is next.
+    /// Takes a task out of its slot's list. The caller sets its next state.
     #[inline]
     pub(crate) fn leave_slot(&mut self, index: u32) {
         let task = &mut self.tasks[index];
         debug_assert!(task.state == State::Sent, "only a sent task is in a slot");
         task.state = State::Loose;
         let (slot, cost, extra) = (usize::from(task.slot), task.cost, task.extra);
+        let sequence = task.sequence;
         if extra != NONE && !self.extras[extra].is_only_for_placing() {
             self.count_batch(slot, index, false);
             if self.slots[slot].stopped == index {
@@ -208,6 +226,7 @@ impl Core {
         let was_deep = place.is_deep();
         place.in_flight.remove(&mut self.tasks, index);
         place.backlog_ns -= cost.ns();
+        place.uncount_above(sequence, cost.ns());
         self.in_flight -= 1;
         self.deep_slots -= u32::from(was_deep && !place.is_deep());
         if place.in_flight.len == 0 {
@@ -216,39 +235,49 @@ impl Core {
         }
     }
 
-    /// Whether a slot is for ordinary tasks now.
+    /// Returns true if a slot may get tasks without a context now.
     #[inline]
     pub(crate) fn is_usable(&self, slot: usize) -> bool {
         self.serves(slot, PLAIN)
     }
 
-    /// Whether a slot is for tasks in a context now: a spare one only as far as others wait.
+    /// Returns true if a slot may get tasks in a context now. Each waiting slot admits one spare slot.
     #[inline]
     pub(crate) fn serves(&self, slot: usize, context: ContextId) -> bool {
-        let workers = usize::from(self.config.workers);
-        let is_in_use = slot < workers || slot - workers < self.waiting_slots as usize;
-        is_in_use && self.slots[slot].context == context
+        slot < self.serving_end() && self.slots[slot].context == context
     }
 
-    /// The slot for the next task in a context, if any has room.
+    /// Returns the index after the last slot that may get tasks now.
+    #[inline]
+    fn serving_end(&self) -> usize {
+        usize::from(self.config.workers) + self.waiting_slots as usize
+    }
+
+    /// Returns the slots that may get tasks now, up to the last one with a process: many idle spare ones may follow.
+    fn serving_slots(&self) -> &[Slot] {
+        &self.slots[..self.live_end.min(self.serving_end())]
+    }
+
+    /// Returns the slot for the next task in a context, if one has room.
     #[inline]
     pub(crate) fn choose(&self, context: ContextId, port: &impl Port) -> Option<usize> {
         let last = if context == PLAIN { self.current } else { self.contexts.current(context) };
         let current = self.slots.get(last)?;
-        let clings = (current.backlog_ns < self.config.cling_ns || self.has_no_core_left())
+        let clings = (current.backlog_ns < self.config.sticky_backlog_ns
+            || self.has_no_core_left())
             && (current.in_flight.len > 0 || !port.is_asleep(slot_id(last)))
             && current.is_open(&self.config)
             && self.serves(last, context);
         if clings { Some(last) } else { self.choose_among_all(context, port) }
     }
 
-    /// The least loaded awake slot; the least loaded sleeping one if every awake one is busy for
-    /// longer than a wake-up. Where no core is left a sleeping one is left asleep until whoever submits waits.
+    /// Returns the least loaded awake slot, or the least loaded sleeping one if every awake one is busy for longer than
+    /// a wake-up takes. If every core is busy, sleeping workers are not woken until the submitting thread itself waits.
     fn choose_among_all(&self, context: ContextId, port: &impl Port) -> Option<usize> {
         let mut awake: Option<(u64, usize)> = None;
         let mut asleep: Option<(u64, usize)> = None;
-        for (place, slot) in self.live_slots().iter().enumerate() {
-            if !slot.is_open(&self.config) || !self.serves(place, context) {
+        for (place, slot) in self.serving_slots().iter().enumerate() {
+            if !slot.is_open(&self.config) || slot.context != context {
                 continue;
             }
             let sleeps = slot.in_flight.len == 0 && port.is_asleep(slot_id(place));
@@ -265,34 +294,34 @@ impl Core {
         }
     }
 
-    /// What a wake-up costs. Where workers and whoever submits have every core already, one more takes a core from them:
-    /// only a worker that has as much as it may have queued is worth it.
+    /// Returns the cost of a wake-up, ns. If workers and the submitting thread use every core already, another worker
+    /// takes a core from them: a wake-up pays only if the other workers' windows are full.
     pub(crate) fn wake_cost_ns(&self) -> u64 {
         if self.has_no_core_left() { self.config.window_ns } else { self.config.wake_cost_ns }
     }
 
-    /// Whether busy workers and whoever submits have every core. Once that one is about to wait nobody holds back: what
-    /// runs may wait for something else than a core.
+    /// Returns true if busy workers and the submitting thread use every core. Returns false while that thread is about
+    /// to wait: running tasks may wait for something else than a core.
     pub(crate) fn has_no_core_left(&self) -> bool {
-        let busy =
-            self.live_slots().iter().filter(|slot| slot.in_flight.len > slot.waiting).count();
-        let busy = u32::try_from(busy).unwrap_or(u32::MAX);
-        !self.is_caller_waiting && busy > 0 && busy >= self.config.cores.saturating_sub(1)
+        // Stops once enough busy slots are found: many slots of idle spare workers may follow.
+        let enough = usize::try_from(self.config.cores.saturating_sub(1).max(1));
+        let busy = self.live_slots().iter().filter(|slot| slot.in_flight.len > slot.waiting);
+        !self.is_caller_waiting && enough.is_ok_and(|enough| busy.take(enough).count() == enough)
     }
 
-    /// Puts a task that is in no list and needs nothing behind the others.
+    /// Queues a ready task that is in no list behind the others.
     pub(crate) fn make_ready(&mut self, index: u32) {
         self.queue_fresh(index, false);
     }
 
-    /// Puts a task that was placed before in front of the others.
+    /// Queues a task that was placed before in front of the others.
     pub(crate) fn make_ready_first(&mut self, index: u32) {
         self.queue_fresh(index, true);
     }
 
     fn queue_fresh(&mut self, index: u32, is_first: bool) {
         self.has_fresh = true;
-        self.contexts.note_news();
+        self.contexts.mark_changed();
         if self.is_demanding(index) {
             return self.queue_demanding(index, is_first);
         }
@@ -301,17 +330,18 @@ impl Core {
         };
         self.tasks[index].state = State::Nested;
         self.tasks[index].slot = slot_id(slot).0;
+        let priority = self.priority(index);
         let nested = &mut self.slots[slot].nested;
         if is_first {
-            nested.push_front(&mut self.tasks, index);
+            nested.push_first(&mut self.tasks, priority, index);
         } else {
-            nested.push_back(&mut self.tasks, index);
+            nested.push_back(&mut self.tasks, priority, index);
         }
         self.nested_ready += 1;
     }
 
     /// Puts a ready task into the queue that it belongs to, behind the others or in front.
-    fn queue_ready(&mut self, index: u32, is_first: bool) {
+    pub(crate) fn queue_ready(&mut self, index: u32, is_first: bool) {
         let (context, priority) = (self.context_of(index), self.priority(index));
         self.tasks[index].state = State::Ready;
         if context != PLAIN {
@@ -323,33 +353,69 @@ impl Core {
         }
     }
 
-    /// Sends what is ready as far as there is room, and asks for workers if it is not enough.
+    /// Sends ready tasks until no worker or peer has room, and asks for more workers if tasks are left.
     pub(crate) fn pump(&mut self, port: &mut impl Port) {
         self.has_fresh = false;
+        if self.priorities.has_newcomer {
+            self.renew_floors(port);
+        }
         self.retire_vacated(port);
-        if self.demands.len() > 0 {
-            self.pump_demanding(port);
+        if !self.peers.raised.is_unused() {
+            self.raise_floors(port);
         }
-        if self.nested_ready > 0 {
-            self.pump_nested(port);
+        self.pump_workers(port);
+        if self.priorities.is_used() {
+            while self.settle_floors(port) {
+                self.pump_workers(port);
+            }
+            self.tell_vacancies(port);
         }
-        while !self.ready.is_empty() {
-            let Some(slot) = self.choose(PLAIN, port) else { break };
-            self.send_first(slot, port);
+        // If a floor is lowered, workers here may return tasks, which peers can run.
+        for is_last in [false, true] {
+            self.pump_peers(port);
+            if is_last || !self.takes_floor_here() || !self.settle_floors_here(port) {
+                break;
+            }
         }
-        if self.contexts.waiting() > 0 {
-            self.pump_contexts(port);
-        }
-        self.pump_peers(port);
         if self.is_deployment_due()
             || self.absent_slots > 0
             || (self.waiting_count() > 0 && self.waiting_slots > 0)
         {
             self.grow(port);
             if !self.refuse_too_deep(port) && self.refuse_starved(port) {
-                // One of them may have gathered what others need. No child is left to be refused another time.
+                // One of the refused tasks may have held resources that others need. No child is left to be refused
+                // again.
                 self.pump(port);
             }
+        }
+    }
+
+    /// Adjusts the floors of this engine's workers to the tasks that wait at peers now. Returns whether a floor
+    /// changed.
+    #[cold]
+    fn settle_floors_here(&mut self, port: &mut impl Port) -> bool {
+        let mut has_changed = false;
+        while self.settle_floors(port) {
+            self.pump_workers(port);
+            has_changed = true;
+        }
+        has_changed
+    }
+
+    /// Sends ready tasks to workers until none has room.
+    fn pump_workers(&mut self, port: &mut impl Port) {
+        if self.demands.len() > 0 {
+            self.pump_demanding(port);
+        }
+        if self.nested_ready > 0 {
+            self.pump_nested(port);
+        }
+        while let Some(first) = self.ready.first(&self.tasks) {
+            let Some(slot) = self.choose_for(first, PLAIN, port) else { break };
+            self.send_first(slot, port);
+        }
+        if self.contexts.waiting() > 0 && self.config.workers > 0 {
+            self.pump_contexts(port);
         }
     }
 
@@ -357,6 +423,9 @@ impl Core {
     #[inline]
     pub(crate) fn refill(&mut self, slot: usize, port: &mut impl Port) {
         let context = self.slots[slot].context;
+        if self.priorities.is_used() {
+            return; // All slots were looked at.
+        }
         if !self.slots[slot].is_low(&self.config) || !self.serves(slot, context) {
             return;
         }
@@ -365,16 +434,28 @@ impl Core {
         }
     }
 
-    /// Whether tasks wait in the queue of a context.
+    /// Returns true if tasks wait in the queue of a context.
     #[inline]
     pub(crate) fn has_ready_in(&self, context: ContextId) -> bool {
         if context == PLAIN { !self.ready.is_empty() } else { self.contexts.waits(context) }
     }
 
-    /// Sends the first of the tasks that wait for workers with a slot's context.
+    /// Sends the first task that waits for workers with a slot's context.
     #[inline]
     pub(crate) fn send_first(&mut self, slot: usize, port: &mut impl Port) {
         let context = self.slots[slot].context;
+        let index = self.pop_ready(context);
+        if self.send(slot, index, port) == Placed::Full {
+            self.queue_ready(index, true);
+        }
+    }
+
+    /// Takes the first task that waits in a context, or in none, out of its queue.
+    ///
+    /// # Panics
+    /// If no such task waits.
+    #[inline]
+    pub(crate) fn pop_ready(&mut self, context: ContextId) -> u32 {
         let first = if context == PLAIN {
             self.ready.pop_front(&mut self.tasks)
         } else {
@@ -382,17 +463,15 @@ impl Core {
         };
         let index = first.expect("the queue is not empty");
         self.tasks[index].state = State::Loose;
-        if self.send(slot, index, port) == Placed::Full {
-            self.queue_ready(index, true);
-        }
+        index
     }
 
     pub(crate) fn has_idle_worker(&self, context: ContextId) -> bool {
-        let idle = |place: usize| self.slots[place].is_idle() && self.serves(place, context);
-        (0..self.live_end).any(|place| idle(place) && self.slots[place].is_open(&self.config))
+        let mut slots = self.serving_slots().iter().filter(|slot| slot.context == context);
+        slots.any(|slot| slot.is_idle() && slot.is_open_above_floor(&self.config))
     }
 
-    /// The valid place of a slot whose process may speak.
+    /// Returns the index of a slot whose process may send reports.
     pub(crate) fn live_slot(&self, slot: gristmill_wire::SlotId) -> Option<usize> {
         let place = usize::from(slot.0);
         self.slots.get(place)?.has_process().then_some(place)

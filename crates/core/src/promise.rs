@@ -1,17 +1,17 @@
-//! Values that will come: tasks wait for them as for parents.
+//! Promised values: tasks wait for them as for parents.
 //!
-//! Something that arguments name is not here yet, and somebody sees to it. A promise is no task: it is not counted, not
-//! placed, and has nothing to cancel.
+//! A promise stands for an argument that is not here yet and that the caller fetches. A promise is no task: it is not
+//! counted, not placed, and cannot be cancelled.
 
 use gristmill_wire::{FunctionId, TaskId};
 
 use crate::port::Port;
 use crate::task::{State, flag};
-use crate::{Content, Core, NONE, Payload, Status};
+use crate::{Core, NONE, Payload, Status, TaskContent};
 
 impl Core {
-    /// Promises a value: tasks that have it among their parents wait until [`Core::keep_promise`], and get nothing from it
-    /// then. It goes by itself once it was kept or broken and nobody needs it.
+    /// Promises a value. Tasks that have it among their parents wait until [`Core::keep_promise`]. The task graph does
+    /// not store the value. The record of the promise is freed once it was kept or broken and no task needs it.
     pub fn promise(&mut self) -> TaskId {
         let index = self.tasks.insert(FunctionId(0), Payload::EMPTY, 0);
         let task = &mut self.tasks[index];
@@ -20,7 +20,7 @@ impl Core {
         self.tasks.id(index)
     }
 
-    /// What was promised is here: those that waited for nothing else are ready.
+    /// Keeps a promise: its value is here. The tasks that waited for nothing else become ready.
     pub fn keep_promise(&mut self, promise: TaskId, now: u64, port: &mut impl Port) {
         self.now = now;
         let Some(index) = self.find_promise(promise) else { return };
@@ -32,8 +32,8 @@ impl Core {
         self.pump(port);
     }
 
-    /// What was promised will not come: those that wait for it fail as if they had raised `raised`, or, without that, as
-    /// if a task among their arguments had failed.
+    /// Breaks a promise: its value will not come. The tasks that wait for it fail with the exception `raised`. If
+    /// `raised` is `None`, they end as if a task among their arguments had failed.
     pub fn break_promise(
         &mut self,
         promise: TaskId,
@@ -47,8 +47,8 @@ impl Core {
             let child = self.edges[self.tasks[index].first_dependant].child;
             self.unlist(child);
             let (status, content) = match raised {
-                Some(raised) => (Status::Failed, Content::Payload(Payload::copy_from(raised))),
-                None => (Status::DependencyFailed, Content::Root(self.hold_root(index))),
+                Some(raised) => (Status::Failed, TaskContent::Payload(Payload::copy_from(raised))),
+                None => (Status::DependencyFailed, TaskContent::Root(self.hold_root(index))),
             };
             self.finish(child, status, content, port);
         }
@@ -59,7 +59,7 @@ impl Core {
         self.wind_down(port);
     }
 
-    /// Whether somebody waits for it.
+    /// Returns true if a task waits for the promise.
     #[must_use]
     pub fn is_awaited(&self, promise: TaskId) -> bool {
         self.find_promise(promise).is_some_and(|index| self.tasks[index].holds > 0)

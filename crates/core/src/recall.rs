@@ -1,15 +1,15 @@
-//! Taking records back, and what becomes of tasks that come back.
+//! Recall of records, and the next placement of tasks that come back.
 
 use crate::machine::{Phase, slot_id};
-use crate::outcome::Content;
-use crate::port::{Port, TakeBack};
+use crate::outcome::TaskContent;
+use crate::port::{Port, TakeBackResult};
 use crate::task::{State, flag};
 use crate::{Attempt, Core, NONE, Status};
 
 impl Core {
-    /// Tries to take tasks back that are in flight in `slot`, given in ring order. Those taken are
-    /// in no list any more and are returned, in order; the others are marked and stay. Of a batch that
-    /// is claimed already the calls behind the one that runs are taken.
+    /// Tries to take back tasks that are in flight in `slot`, given in ring order. Returns those taken, in order; they
+    /// are in no list. The others are marked and stay. Of a batch that is claimed already, the calls behind the running
+    /// one are taken.
     pub(crate) fn recall(&mut self, slot: usize, wanted: &[u32], port: &mut impl Port) -> Vec<u32> {
         if wanted.is_empty() {
             return Vec::new();
@@ -25,12 +25,12 @@ impl Core {
         let mut taken = Vec::new();
         for (&index, verdict) in wanted.iter().zip(&verdicts) {
             match verdict {
-                TakeBack::Taken => {
+                TakeBackResult::Taken => {
                     self.leave_slot(index);
                     self.slots[slot].sent -= 1;
                     taken.push(index);
                 }
-                TakeBack::Undecided => {
+                TakeBackResult::Undecided => {
                     self.tasks[index].flags |= flag::RECALLED;
                     taken.append(&mut self.stop_batch(slot, index, port));
                 }
@@ -40,8 +40,7 @@ impl Core {
         taken
     }
 
-    /// The tasks in flight in `slot` that its worker has not claimed and that nobody recalled, in
-    /// ring order.
+    /// Returns the tasks in flight in `slot` that its worker has not claimed and that were not recalled, in ring order.
     pub(crate) fn unclaimed(&self, slot: usize, port: &impl Port) -> Vec<u32> {
         let claimed = port.progress(slot_id(slot)).claimed;
         let place = &self.slots[slot];
@@ -61,19 +60,19 @@ impl Core {
         unclaimed
     }
 
-    /// Puts tasks that are in no list and had not started back in front, in order.
+    /// Puts unstarted tasks that are in no list back to the front of their queues, in order.
     pub(crate) fn return_all(&mut self, tasks: &[u32], port: &mut impl Port) {
         for &index in tasks.iter().rev() {
             let _is_requeued = self.return_unstarted(index, port);
         }
     }
 
-    /// Puts a task that is in no list and had not started back in front, or ends it if that was
-    /// asked for meanwhile; says whether it will be placed again.
+    /// Puts an unstarted task that is in no list back to the front of its queue, or ends it if it was cancelled
+    /// meanwhile. Returns whether it will be placed again.
     pub(crate) fn return_unstarted(&mut self, index: u32, port: &mut impl Port) -> bool {
         let cancels = matches!(self.phase, Phase::Closing { cancels: true });
         if cancels || self.tasks[index].has(flag::CANCELLED) {
-            self.finish(index, Status::Cancelled, Content::Empty, port);
+            self.finish(index, Status::Cancelled, TaskContent::Empty, port);
             return false;
         }
         self.begin_attempt(index);
@@ -81,8 +80,7 @@ impl Core {
         true
     }
 
-    /// Makes a task that is in no list ready for another placement; what was asked of the last one
-    /// is over.
+    /// Prepares a task that is in no list for another placement. Requests to the last attempt are void.
     pub(crate) fn begin_attempt(&mut self, index: u32) {
         let task = &mut self.tasks[index];
         debug_assert!(task.state == State::Loose, "a placement is over before the next begins");

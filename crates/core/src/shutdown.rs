@@ -1,18 +1,18 @@
-//! The end of the engine.
+//! Shutdown of the engine.
 
 use std::sync::Arc;
 
 use crate::machine::Phase;
-use crate::outcome::Content;
+use crate::outcome::TaskContent;
 use crate::port::Port;
 use crate::slots::SlotState;
 use crate::task::{State, flag};
 use crate::{Core, StartFailure, Status};
 
 impl Core {
-    /// Accepts no more tasks from outside. What is outstanding runs to its end, or with `cancels`
-    /// is cancelled as far as it has not started; tasks that run may submit further ones only
-    /// without `cancels`. Workers leave when nothing is left.
+    /// Stops accepting tasks from outside. Outstanding tasks run to their end; with `cancels` those that have not
+    /// started are cancelled. Running tasks may submit further ones only without `cancels`. Workers leave when no task
+    /// is left.
     pub fn shut_down(&mut self, cancels: bool, now: u64, port: &mut impl Port) {
         self.now = now;
         match self.phase {
@@ -24,6 +24,7 @@ impl Core {
         }
         if matches!(self.phase, Phase::Closing { cancels: true }) {
             self.cancel_pending(port);
+            self.settle_floors_left(port);
         }
         self.wind_down(port);
     }
@@ -40,20 +41,19 @@ impl Core {
             let state = self.tasks[index].state;
             if matches!(state, State::Blocked | State::Following | State::Ready | State::Nested) {
                 self.unlist(index);
-                self.finish(index, Status::Cancelled, Content::Empty, port);
+                self.finish(index, Status::Cancelled, TaskContent::Empty, port);
             }
         }
     }
 
-    /// Ends everything because the client itself is broken: every outstanding task is refused with
-    /// the reason.
+    /// Breaks the engine because the client itself is broken: refuses every outstanding task with the reason.
     pub fn poison(&mut self, reason: &str, now: u64, port: &mut impl Port) {
         self.now = now;
         self.break_down(Phase::Poisoned(reason.into()), port);
         self.wind_down(port);
     }
 
-    /// Ends everything because no worker can be had, or none any more, for this reason.
+    /// Breaks the engine because it can have no worker, or none any more, for this reason.
     pub fn give_up_workers(&mut self, failure: StartFailure, now: u64, port: &mut impl Port) {
         self.now = now;
         self.break_down(Phase::Broken(Arc::new(failure)), port);
@@ -67,46 +67,48 @@ impl Core {
                 continue;
             }
             let content = match &self.phase {
-                Phase::Broken(failure) => Content::Start(Arc::clone(failure)),
-                Phase::Poisoned(reason) => Content::Poison(Arc::clone(reason)),
+                Phase::Broken(failure) => TaskContent::Start(Arc::clone(failure)),
+                Phase::Poisoned(reason) => TaskContent::Poison(Arc::clone(reason)),
                 Phase::Open | Phase::Closing { .. } => unreachable!("the engine breaks down"),
             };
             if self.tasks[index].state == State::Sent {
-                // Nobody will say whether it has.
+                // No answer will show whether the task has started.
                 self.tasks[index].flags |= flag::STARTED;
             }
             self.unlist(index);
             self.finish(index, Status::Refused, content, port);
         }
+        self.settle_floors_left(port);
     }
 
-    /// Records sent and not answered.
+    /// Returns the number of records sent and not answered.
     #[inline]
     #[must_use]
     pub const fn in_flight(&self) -> u64 {
-        self.in_flight + self.peers.away
+        self.in_flight + self.peers.delegated
     }
 
-    /// Whether tasks wait for the results of a few that are in flight, so that each answer may be what workers lack.
+    /// Returns true if tasks wait for the results of a few that are in flight, so that each answer may free work for
+    /// idle workers.
     #[inline]
     #[must_use]
     pub const fn waits_for_few(&self) -> bool {
         self.blocked > 0 && self.in_flight() <= 2
     }
 
-    /// Whether every accepted task has its final state.
+    /// Returns true if every accepted task has its final state.
     #[must_use]
     pub const fn is_drained(&self) -> bool {
         self.counts.outstanding == 0
     }
 
-    /// Whether no slot has a process, nor is about to get one.
+    /// Returns true if no slot has a process, or is about to get one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.slots.iter().all(|slot| slot.state == SlotState::Absent)
     }
 
-    /// Asks the workers to leave when the engine is closed and nothing is left to run.
+    /// Asks the workers to leave when the engine is closed and no task is left.
     pub(crate) fn wind_down(&mut self, port: &mut impl Port) {
         if matches!(self.phase, Phase::Open) || !self.is_drained() {
             return;

@@ -1,4 +1,4 @@
-//! A table of records that are reused in place.
+//! Table of records that are reused in place.
 
 use std::ops::{Index, IndexMut};
 
@@ -10,8 +10,8 @@ enum Entry<T> {
     Used(T),
 }
 
-/// Records by index; the index of a removed one is given out again, last in first out, so that the
-/// warm one comes first.
+/// Records by index. The index of a removed record is reused, last in, first out, so that a new record
+/// takes memory that is likely still in the CPU cache.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     entries: Vec<Entry<T>>,

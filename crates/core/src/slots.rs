@@ -1,24 +1,26 @@
-//! The places where workers sit.
+//! Slots of workers.
 
-use gristmill_wire::{ContextId, Demand, Epoch};
+use gristmill_wire::{ContextId, Epoch, ResourceRequest};
 
+use crate::floor::NO_FLOOR;
 use crate::list::List;
+use crate::queue::ReadyQueue;
 use crate::{Config, NONE, TaskId};
 
-/// What a slot is doing.
+/// State of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotState {
     /// No process.
     Absent,
-    /// No process: a worker in another slot has its place too.
+    /// No process: the worker of another slot has its CPU slot too.
     Lent,
     /// A process was asked for.
     Starting,
-    /// Its worker takes tasks.
+    /// The worker takes tasks.
     Ready,
-    /// Its worker was asked to leave.
+    /// The worker was asked to leave.
     Retiring,
-    /// Its worker was killed; the notice is under way.
+    /// The worker was killed; the notice is under way.
     Dying,
 }
 
@@ -26,47 +28,55 @@ pub enum SlotState {
 pub(crate) struct Slot {
     pub state: SlotState,
     pub epoch: Epoch,
-    /// What its worker keeps ready; 0 is nothing.
+    /// Context that its worker keeps ready; 0 is none.
     pub context: ContextId,
-    /// Its worker leaves once it has nothing to do.
+    /// True if its worker leaves once it has nothing to do.
     pub is_leaving: bool,
-    /// No room in the ring, until it answers something.
+    /// True if the ring has no room, until the worker answers a record.
     pub full: bool,
-    /// Something was taken from behind its running task: nothing goes there again, until it answers
-    /// something.
+    /// True if tasks were taken from behind its running task: no task goes there again until the worker answers a
+    /// record.
     pub stuck: bool,
-    /// Tasks of its stack that wait for tasks they submitted.
+    /// Tasks of its stack that wait for tasks that they submitted.
     pub waiting: u32,
     /// Records in the ring and not answered, in ring order.
     pub in_flight: List,
-    /// Batches among them whose rest nobody has asked for.
+    /// Batches among them whose rest was not asked for.
     pub batches: u32,
-    /// The batch in flight that was stopped: its worker may not have seen it yet.
+    /// Batch in flight that was stopped: its worker may not have seen this yet.
     pub stopped: u32,
-    /// Sum of their costs.
+    /// Sum of the costs of the records in flight, ns.
     pub backlog_ns: u64,
-    /// The sequence of the last record: restores the high half of those in the task records.
+    /// Sequence of the last record: restores the high half of those in the task records.
     pub last_sequence: u64,
-    /// Records this process was sent, less those that came back.
+    /// Records that this process was sent, less those that came back.
     pub sent: u32,
+    /// Least priority that its worker begins.
+    pub floor: i32,
+    /// Sequence of the first record that was sent since the floor was raised.
+    pub floor_since: u64,
+    /// Records in flight that were sent since the floor was raised.
+    pub above: u32,
+    /// Sum of the costs of these records, ns.
+    pub above_ns: u64,
     /// Ready tasks submitted by tasks that run here.
-    pub nested: List,
-    /// The task that has this place, though it may run in another one; `NONE`: any may come.
+    pub nested: ReadyQueue,
+    /// Task that holds this slot, though it may run in another one; `NONE` if any task may come.
     pub holder: u32,
-    /// The GPUs that its process has used, or was given with its context, a bit each.
+    /// GPUs that its process has used, or was given with its context, one bit each.
     pub devices: u16,
-    /// What its worker has besides the place, because its context asks for it.
-    pub demand: Demand,
-    /// The slot whose worker has this place, which is lent; `u16::MAX`: it is not.
+    /// Resources that its worker has besides the CPU slot, because its context asks for them.
+    pub demand: ResourceRequest,
+    /// Slot whose worker has this CPU slot, which is lent; `u16::MAX` if it is not lent.
     pub lent_to: u16,
-    /// When its process was ready, nanoseconds and clock ticks.
+    /// Time at which its process was ready, ns.
     pub ready_at: u64,
     pub ready_ticks: u64,
-    /// Since when nothing is in flight.
+    /// Time since which nothing is in flight, ns.
     pub idle_since: u64,
-    /// When it is killed, if it was asked to leave and does not.
+    /// Time at which its worker is killed, if it was asked to leave and does not.
     pub leave_by: u64,
-    /// The task because of which it was killed.
+    /// Task because of which its worker was killed.
     pub killed_for: Option<TaskId>,
 }
 
@@ -86,10 +96,14 @@ impl Slot {
             backlog_ns: 0,
             last_sequence: 0,
             sent: 0,
-            nested: List::EMPTY,
+            floor: NO_FLOOR,
+            floor_since: 0,
+            above: 0,
+            above_ns: 0,
+            nested: ReadyQueue::new(),
             holder: NONE,
             devices: 0,
-            demand: Demand::NONE,
+            demand: ResourceRequest::NONE,
             lent_to: u16::MAX,
             ready_at: 0,
             ready_ticks: 0,
@@ -99,13 +113,13 @@ impl Slot {
         }
     }
 
-    /// Whether a process is there, or was asked for.
+    /// Returns true if a process is there, or was asked for.
     #[inline]
     pub const fn has_process(&self) -> bool {
         !matches!(self.state, SlotState::Absent | SlotState::Lent)
     }
 
-    /// Whether it may be sent one more, by its state and its window.
+    /// Returns true if one more record may be sent, by the slot's state and its window.
     #[inline]
     pub fn has_room(&self, config: &Config) -> bool {
         let count = self.in_flight.len;
@@ -115,11 +129,17 @@ impl Slot {
                 || (self.backlog_ns < config.window_ns && count < config.depth_max))
     }
 
-    /// Whether tasks go here: nobody in its stack waits, no task has the place, nothing was just taken from it, and its
-    /// process is not used up, nor to leave. (A child of a waiting task goes home even then: else its
-    /// parent would never end.)
+    /// Returns true if tasks may be sent here: no task of its stack waits, no task holds the slot, nothing was just
+    /// taken from it, its process is not used up and does not leave, and there is no floor. A child of a waiting task
+    /// is sent to its parent even if this returns false: else the parent would never end.
     #[inline]
     pub fn is_open(&self, config: &Config) -> bool {
+        self.floor == NO_FLOOR && self.is_open_above_floor(config)
+    }
+
+    /// Returns true if tasks above the slot's floor may be sent here; else like [`Self::is_open`].
+    #[inline]
+    pub fn is_open_above_floor(&self, config: &Config) -> bool {
         let limit = config.tasks_per_worker_max;
         self.waiting == 0
             && self.holder == NONE
@@ -129,8 +149,8 @@ impl Slot {
             && self.has_room(config)
     }
 
-    /// Whether it has run down far enough to be filled again: in batches, since a record alone
-    /// costs a cache miss.
+    /// Returns true if the slot has run down far enough to be filled again. It is filled in batches, since a single
+    /// record costs a cache miss.
     #[inline]
     pub fn is_low(&self, config: &Config) -> bool {
         let count = self.in_flight.len;
@@ -143,25 +163,26 @@ impl Slot {
         self.state == SlotState::Ready && self.in_flight.len == 0
     }
 
-    /// Whether something waits behind what it runs, or behind what its stack waits for: the rest of a batch too.
+    /// Returns true if a record, or the rest of a batch, waits behind the running task or behind the waiting tasks of
+    /// the stack.
     #[inline]
     pub fn has_more(&self) -> bool {
         self.state == SlotState::Ready && self.in_flight.len + self.batches > self.waiting + 1
     }
 
-    /// Whether something could be taken from it.
+    /// Returns true if something could be taken from it.
     #[inline]
     pub const fn is_deep(&self) -> bool {
         self.in_flight.len + self.batches > 1
     }
 
-    /// Whether all that is in flight waits for tasks that it submitted.
+    /// Returns true if all tasks in flight wait for tasks that they submitted.
     #[inline]
     pub fn is_halted(&self) -> bool {
         self.state == SlotState::Ready && self.waiting > 0 && self.in_flight.len == self.waiting
     }
 
-    /// The whole sequence of a record in flight, from its low half.
+    /// Returns the whole sequence of a record in flight, from its low half.
     #[inline]
     pub const fn sequence(&self, low: u32) -> u64 {
         #[expect(clippy::cast_possible_truncation, reason = "the low half is wanted")]

@@ -1,32 +1,35 @@
-//! Starts of workers that came to nothing, and the pauses between them.
+//! Failed starts of workers, and the pauses between them. A worker that ends without having run a task is *fruitless*.
 
 use crate::Config;
 
-/// How starts have gone lately.
+/// Results of the latest starts.
 #[derive(Debug, Default)]
-pub(crate) struct Starts {
-    /// Workers that ended without having run anything, in a row.
+pub(crate) struct StartBackoff {
+    /// Workers that ended without having run a task, in a row.
     fruitless: u32,
-    /// Rounds of workers that did not come up, in a row.
+    /// Starts in a row after which the worker did not come up. Starts that fail within one pause count once.
     failures: u32,
-    /// No worker is to be started before.
+    /// Time before which no worker may be started.
     pause_until: u64,
 }
 
-impl Starts {
-    /// A worker came up.
+impl StartBackoff {
+    /// Records that a worker came up.
     pub const fn succeed(&mut self) {
         self.failures = 0;
     }
 
-    /// A worker has run something.
+    /// Records that a worker has run a task. Returns whether workers before it had not.
     #[inline]
-    pub const fn bear_fruit(&mut self) {
+    pub const fn record_success(&mut self) -> bool {
+        let was_fruitless = self.fruitless > 0;
         self.fruitless = 0;
+        was_fruitless
     }
 
-    /// A worker ended that had not run anything: the pause before the next start is longer. Those that end in the same pause
-    /// count once: they were started together, and ended by one cause. Says whether it counts.
+    /// Records that a worker ended without having run a task, and lengthens the pause before the next start. Workers
+    /// that end in the same pause count once: they were started together, and ended by one cause. Returns whether this
+    /// one counts.
     pub fn note_fruitless(&mut self, now: u64, config: &Config) -> bool {
         if self.must_pause(now) {
             return false;
@@ -38,18 +41,19 @@ impl Starts {
         true
     }
 
-    /// A worker did not come up; gives how many rounds of such there were in a row.
+    /// Records that a worker did not come up. Returns the number of such starts in a row; those within one
+    /// pause count once.
     pub fn fail(&mut self, now: u64, config: &Config) -> u32 {
         self.failures += u32::from(self.note_fruitless(now, config));
         self.failures
     }
 
-    /// Whether no worker is to be started now.
+    /// Returns true if no worker may be started now.
     pub const fn must_pause(&self, now: u64) -> bool {
         self.fruitless > 0 && now < self.pause_until
     }
 
-    /// When the pause ends, if there is one now.
+    /// Returns the end of the pause, if there is one now.
     pub fn pause_after(&self, now: u64) -> Option<u64> {
         self.must_pause(now).then_some(self.pause_until)
     }

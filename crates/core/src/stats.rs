@@ -1,117 +1,115 @@
-//! What can be told of a machine and of a task, without changing either.
+//! Snapshots of the engine and of its tasks. Taking one changes neither.
 
-use gristmill_wire::{Attempt, FunctionId, PeerId, SlotId, Span, TaskId, Temperature};
+use gristmill_wire::{Attempt, ContextId, FunctionId, PeerId, SlotId, Span, TaskId, WorkerState};
 
 use crate::options::Origin;
-use crate::outcome::{Outcome, Status};
+use crate::outcome::{Status, TaskOutcome};
 use crate::slots::SlotState;
 use crate::task::{State, flag};
 use crate::{Core, NONE, Payload};
 
-/// When a task crossed which border; the last attempt's. Ticks of the client's clock, 0 for what
-/// did not happen.
+/// Timings of a task's last attempt. Ticks of the client's clock; 0 for events that did not happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tags {
-    /// When it was submitted.
+pub struct AttemptTimings {
+    /// Time of the submission.
     pub submitted_ticks: u64,
-    /// From the submission until it was in a ring; resolution: one reading per batch of sends.
+    /// Time from the submission until the record was in a ring; resolution: one reading per batch of sends.
     pub written_after: Span,
-    /// When its user code began.
+    /// Time at which user code began.
     pub started_ticks: u64,
-    /// From the claim to the start.
+    /// Time from the claim to the start.
     pub claimed_before: Span,
-    /// How long user code ran.
+    /// Run time of user code.
     pub ran: Span,
-    /// From the end of the run until the answer was published; resolution: the worker's batch.
+    /// Time from the end of the run until the answer was published; resolution: the worker's batch.
     pub published_after: Span,
-    /// From the submission until the answer was drained; resolution: one reading per batch of
-    /// answers.
+    /// Time from the submission until the answer was drained; resolution: one reading per batch of answers.
     pub drained_after: Span,
-    /// How ready its worker was.
-    pub temperature: Temperature,
+    /// State of its worker: hot, warm or cold.
+    pub worker_state: WorkerState,
 }
 
-/// One task, as it is.
+/// Snapshot of one task.
 #[derive(Debug, Clone, Copy)]
 pub struct TaskView<'a> {
-    /// Its final state, once it has one.
+    /// Final state, once the task has one.
     pub status: Option<Status>,
-    /// What it has to say, once it is final.
-    pub outcome: Option<Outcome<'a>>,
-    /// Whether it is in a worker's ring, or with a peer: it may run.
+    /// Result or failure, once the task is final.
+    pub outcome: Option<TaskOutcome<'a>>,
+    /// True if the task is in a worker's ring, or at a peer with all results that it needs: it may run.
     pub is_sent: bool,
-    /// Final: whether user code had begun.
+    /// True if the task is final and its user code had begun.
     pub has_started: bool,
-    /// How often it was placed before.
+    /// Number of earlier placements.
     pub attempt: Attempt,
-    /// When it crossed which border.
-    pub tags: Tags,
-    /// What it calls.
+    /// Timings of the last attempt.
+    pub timings: AttemptTimings,
+    /// Function that the task calls.
     pub function: FunctionId,
-    /// The submitter's word for it.
+    /// Value that the submitter chose for the task.
     pub handle: u64,
-    /// The slot it is or was last in.
+    /// Slot that the task is in or was last in.
     pub slot: Option<SlotId>,
-    /// The peer that it is with.
+    /// Peer that the task is delegated to.
     pub peer: Option<PeerId>,
-    /// Who submitted it, while that is of use: the running parent of a nested task.
+    /// Running parent of a nested task; `External` for any other task.
     pub origin: Origin,
 }
 
-/// What workers that have something to do have before them, as far as is known.
+/// Estimated load of the busy workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Load {
-    /// How many they are.
+    /// Number of busy workers.
     pub busy: usize,
-    /// How long one of their tasks is expected to take.
+    /// Expected run time of one of their tasks, ns.
     pub run_ns: u64,
-    /// How long the first of them is expected to be busy without more.
+    /// Expected time until the first of them has nothing to do, ns.
     pub least_backlog_ns: u64,
 }
 
-/// One slot, as it is.
+/// Snapshot of one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotStats {
-    /// What it is doing.
+    /// State of the slot.
     pub state: SlotState,
     /// Records sent and not answered.
     pub in_flight: u32,
-    /// Tasks of its stack that wait for tasks they submitted.
+    /// Tasks of its stack that wait for tasks that they submitted.
     pub waiting: u32,
-    /// How long they are expected to take, nanoseconds.
+    /// Expected run time of the records in flight, ns.
     pub backlog_ns: u64,
 }
 
-/// What one context was good for since it was defined, and who waits for it now.
+/// Use of one context since it was defined, and its workers and tasks now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ContextStats {
     /// Workers that came up with it.
     pub deployments: u64,
-    /// Calls that ran on them; by deployments this is its share value.
+    /// Calls that ran on these workers; calls per deployment show how well a setup is shared.
     pub calls: u64,
-    /// How long those ran, together.
+    /// Total run time of these calls, clock ticks.
     pub busy_ticks: u64,
-    /// Those of tasks that tasks here submitted.
+    /// Those of these calls that tasks here submitted.
     pub nested_calls: u64,
-    /// How long those ran, together.
+    /// Total run time of the nested calls, clock ticks.
     pub nested_ticks: u64,
-    /// Workers that have it, or are to.
+    /// Workers that have it, or will have it.
     pub workers: u32,
-    /// Tasks that they have before them.
+    /// Tasks that these workers have in their rings.
     pub running: u64,
-    /// Tasks that wait for one of them.
+    /// Tasks that wait for one of these workers.
     pub waiting: u64,
 }
 
-/// Counts since the start, and what is outstanding now.
+/// Counts since the start, and numbers of outstanding tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Tasks accepted.
     pub submitted: u64,
     /// Final tasks by [`Status`].
     pub finished: [u64; Status::COUNT],
-    /// Runs by [`Temperature`].
-    pub temperatures: [u64; Temperature::COUNT],
+    /// Runs by [`WorkerState`].
+    pub worker_states: [u64; WorkerState::COUNT],
     /// Attempts after the function raised.
     pub retries: u64,
     /// Attempts after a loss.
@@ -122,32 +120,32 @@ pub struct Stats {
     pub losses: u64,
     /// Workers that did not start.
     pub start_failures: u64,
-    /// Workers killed for a task.
+    /// Workers killed for a task, or because they did not leave.
     pub kills: u64,
     /// Unstarted tasks that came back from a lost worker.
     pub replaced: u64,
     /// Tasks taken back from one worker for another.
     pub stolen: u64,
-    /// How long tasks ran, together, clock ticks.
+    /// Total run time of tasks, clock ticks.
     pub busy_ticks: u64,
     /// Answers that fit no placement: late ones of attempts that were given up.
     pub stale_answers: u64,
     /// Tasks without a final state.
     pub outstanding: u64,
-    /// Of these, accepted above the limit.
+    /// Outstanding tasks accepted above the limit.
     pub overflow: u64,
-    /// Of these, waiting for a worker.
+    /// Outstanding tasks that wait for a worker.
     pub ready: u64,
-    /// Of these, waiting for parents.
+    /// Outstanding tasks that wait for parents.
     pub blocked: u64,
-    /// Of these, in rings.
+    /// Outstanding tasks in rings or at peers.
     pub in_flight: u64,
-    /// Per slot.
+    /// Snapshots of all slots.
     pub slots: Vec<SlotStats>,
 }
 
 impl Stats {
-    /// How many tasks ended so.
+    /// Returns the number of tasks that ended with a status.
     #[must_use]
     pub fn ended(&self, status: Status) -> u64 {
         self.finished[status as usize]
@@ -155,7 +153,7 @@ impl Stats {
 }
 
 impl Core {
-    /// Counts, and what is outstanding.
+    /// Returns the counts since the start, and the numbers of outstanding tasks.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let slots = self.slots.iter().map(|slot| SlotStats {
@@ -174,7 +172,7 @@ impl Core {
         }
     }
 
-    /// What the workers have to do.
+    /// Returns the load of the busy workers.
     #[must_use]
     pub fn load(&self) -> Load {
         let busy = || self.live_slots().iter().filter(|slot| slot.in_flight.len > 0);
@@ -187,24 +185,25 @@ impl Core {
         }
     }
 
-    /// What a final task has to say; `None` while it is not final or when it was released. The lean
-    /// half of [`Self::task`].
+    /// Returns the outcome of a final task; `None` if it is not final or was released. The cheap part of
+    /// [`Self::task`].
     #[inline]
     #[must_use]
-    pub fn outcome(&self, id: TaskId) -> Option<Outcome<'_>> {
+    pub fn outcome(&self, id: TaskId) -> Option<TaskOutcome<'_>> {
         let task = &self.tasks[self.tasks.find(id)?];
         let is_final = task.state == State::Final;
         is_final.then(|| task.content.outcome(task.status, task.has(flag::STARTED)))
     }
 
-    /// Whether a task has its final state, or was released.
+    /// Returns true if a task has its final state, or was released.
     #[inline]
     #[must_use]
     pub fn is_final(&self, id: TaskId) -> bool {
         self.tasks.find(id).is_none_or(|index| self.tasks[index].state == State::Final)
     }
 
-    /// The tasks without a final state, also those whose futures are gone: all, or those that were submitted before `ticks`.
+    /// Returns the tasks without a final state, including those whose futures are gone: all, or those that were
+    /// submitted before `ticks`.
     #[must_use]
     pub fn outstanding(&self, before_ticks: Option<u64>) -> Vec<TaskId> {
         let is_meant = |index: &u32| {
@@ -215,46 +214,52 @@ impl Core {
         (0..self.tasks.end()).filter(is_meant).map(|index| self.tasks.id(index)).collect()
     }
 
-    /// When a task was submitted, ticks.
+    /// Returns the context of a task; `None` if the task is not known.
+    #[must_use]
+    pub fn context(&self, id: TaskId) -> Option<ContextId> {
+        Some(self.context_of(self.tasks.find(id)?))
+    }
+
+    /// Returns the submission time of a task, clock ticks.
     #[inline]
     #[must_use]
     pub fn submitted_ticks(&self, id: TaskId) -> Option<u64> {
         self.tasks.find(id).map(|index| self.tasks[index].submitted_ticks)
     }
 
-    /// Tasks that wait for a worker.
+    /// Returns the number of tasks that wait for a worker.
     #[must_use]
     pub const fn ready_len(&self) -> u64 {
         self.waiting_count()
     }
 
-    /// How long tasks ran, together, clock ticks.
+    /// Returns the total run time of tasks, clock ticks.
     #[must_use]
     pub const fn busy_ticks(&self) -> u64 {
         self.counts.busy_ticks
     }
 
-    /// Workers that take tasks.
+    /// Returns the number of workers that take tasks.
     #[must_use]
     pub fn worker_count(&self) -> u32 {
         let ready = self.live_slots().iter().filter(|slot| slot.state == SlotState::Ready).count();
         u32::try_from(ready).unwrap_or(u32::MAX)
     }
 
-    /// Whether some task is a batch, of which single tasks may come.
+    /// Returns true if some task is a batch, which may be split into single tasks.
     #[must_use]
     pub const fn has_batches(&self) -> bool {
         self.batches > 0
     }
 
-    /// A task's arguments, until it is final.
+    /// Returns a task's arguments, until it is final.
     #[must_use]
     pub fn arguments(&self, id: TaskId) -> Option<&Payload> {
         let task = &self.tasks[self.tasks.find(id)?];
         (!matches!(task.state, State::Final | State::Promised)).then(|| task.payload())
     }
 
-    /// Looks at a task; `None` when it was released.
+    /// Returns a snapshot of a task; `None` if it was released.
     #[must_use]
     pub fn task(&self, id: TaskId) -> Option<TaskView<'_>> {
         let task = &self.tasks[self.tasks.find(id)?];
@@ -266,19 +271,19 @@ impl Core {
             let slot = SlotId(self.tasks[parent].slot);
             Origin::Nested { slot, parent: self.tasks.id(parent) }
         };
-        let is_elsewhere = matches!(task.state, State::Away | State::Returned);
+        let is_elsewhere = matches!(task.state, State::Delegated | State::Returned);
         Some(TaskView {
             status,
             outcome: status.map(|status| task.content.outcome(status, task.has(flag::STARTED))),
-            // One that has gone to a peer ahead of its parents' ends cannot run before those.
+            // A task that was delegated before its parents ended cannot run before they end.
             is_sent: match task.state {
                 State::Sent | State::Returned => true,
-                State::Away => task.sequence == 0,
+                State::Delegated => task.sequence == 0,
                 _ => false,
             },
             has_started: status.is_some() && task.has(flag::STARTED),
             attempt: task.attempt,
-            tags: task.tags(),
+            timings: task.timings(),
             function: task.function,
             handle: task.handle,
             slot: (task.slot != u16::MAX && !is_elsewhere).then_some(SlotId(task.slot)),

@@ -1,91 +1,89 @@
-//! The record of a task and the table of them.
+//! Record of a task, and the table of records.
 //!
-//! A million outstanding tasks must fit: the record is 96 bytes. Four of its words change meaning
-//! when the task becomes final, because what places it (list, sequence, parents) is over when what
-//! is known of its run begins.
+//! A million outstanding tasks must fit: a record has 96 bytes. Four of its words change meaning when the task becomes
+//! final, because the placement fields (list, sequence, parents) are free when the facts about its run arrive.
 
 use std::ops::{Index, IndexMut};
 
-use gristmill_wire::{Attempt, FunctionId, Span, TaskId, Temperature};
+use gristmill_wire::{Attempt, FunctionId, Span, TaskId, WorkerState};
 
 use crate::estimate::Cost;
-use crate::outcome::Content;
-use crate::{NONE, Payload, Status, Tags};
+use crate::outcome::TaskContent;
+use crate::{AttemptTimings, NONE, Payload, Status};
 
-/// Where a task is.
+/// State of a task: the list that it is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// Nowhere: the record is unused.
+    /// The record is unused.
     Free,
-    /// It waits for parents.
+    /// The task waits for parents.
     Blocked,
     /// In the ready queue.
     Ready,
-    /// In the queue of the slot where the task runs that submitted it.
+    /// In the queue of the slot whose running task submitted it.
     Nested,
     /// In the ring of a slot.
     Sent,
-    /// With a peer.
-    Away,
-    /// It has returned at a peer, and its result is there.
+    /// Delegated to a peer.
+    Delegated,
+    /// The task has returned at a peer, and its result is there.
     Returned,
-    /// It waits for parents, and for room at the peer that has them.
+    /// The task waits for parents, and for room at the peer that has them.
     Following,
-    /// No task, but a value that will come.
+    /// Not a task, but a promised value.
     Promised,
-    /// Between two of these, inside one call.
+    /// Between two other states, inside one call.
     Loose,
     Final,
 }
 
-/// Facts about a task, one bit each.
+/// Flags of a task, one bit each.
 pub(crate) mod flag {
-    /// Its future is gone: free it once it is final and nobody needs its result.
+    /// The future is gone: the record is freed once the task is final and no task needs its result.
     pub const RELEASED: u8 = 1;
-    /// Its record was revoked and the worker has yet to say whether it ran.
+    /// The record was revoked, and the worker has not yet answered whether the task ran.
     pub const RECALLED: u8 = 2;
-    /// It was cancelled while it may run.
+    /// The task was cancelled while it may run.
     pub const CANCELLED: u8 = 4;
-    /// Its timeout ran out.
+    /// The timeout ran out.
     pub const TIMED_OUT: u8 = 8;
-    /// It waits for a task that it submitted.
+    /// The task waits for a task that it submitted.
     pub const WAITING: u8 = 16;
-    /// Its parent's worker would not run it in the wait.
+    /// The parent's worker declined to run it in the wait.
     pub const DECLINED: u8 = 32;
-    /// Its deadline has been dealt with.
+    /// The deadline has been handled.
     pub const EXPIRED: u8 = 64;
-    /// Final: its worker slept when it came (the bit of [`WAITING`]).
+    /// Final: the worker slept when the task came (the bit of [`WAITING`]).
     pub const WARM: u8 = WAITING;
-    /// Final: its worker had to be started first (the bit of [`DECLINED`]).
+    /// Final: the worker had to be started first (the bit of [`DECLINED`]).
     pub const COLD: u8 = DECLINED;
-    /// User code had begun, as is known when its worker has died, and of what is final.
+    /// User code had begun: known once the task's worker has died, or the task is final.
     pub const STARTED: u8 = 128;
-    /// What a new attempt starts without.
+    /// Flags that a new attempt starts without.
     pub const OF_ATTEMPT: u8 = RECALLED | CANCELLED | TIMED_OUT | WAITING | EXPIRED | STARTED;
 }
 
 #[derive(Debug)]
 pub(crate) struct Task {
-    pub content: Content,
+    pub content: TaskContent,
     pub handle: u64,
     pub submitted_ticks: u64,
     pub started_ticks: u64,
     pub generation: u32,
     pub function: FunctionId,
-    /// Link of the list it is in, or of the free list; final: span before the start.
+    /// Link of the list that the task is in, or of the free list; final: span before the start.
     pub previous: u32,
-    /// Link; final: span of the run.
+    /// Link of that list; final: span of the run.
     pub next: u32,
     /// Blocked, following, away: unfinished parents; sent: low half of the sequence; final: span before the
     /// publication.
     pub sequence: u32,
     /// First edge to a parent; final: span from submission to drain.
     pub first_parent: u32,
-    /// First edge to a dependant, a ring of edges; none once final.
+    /// First edge to a dependant, in a ring of edges; none once final.
     pub first_dependant: u32,
-    /// Who needs the record besides its future: unfinished dependants, and tasks whose failure it
-    /// caused.
+    /// Number of tasks that need the record: unfinished dependants, and tasks whose failure it caused.
     pub holds: u32,
     pub extra: u32,
     pub written: u32,
@@ -106,21 +104,21 @@ impl Task {
         self.flags & bit != 0
     }
 
-    /// The arguments of a live task, the value of a successful one.
+    /// Returns the arguments of a live task, or the value of a successful one.
     #[inline]
     pub fn payload(&self) -> &Payload {
         match &self.content {
-            Content::Payload(payload) => payload,
+            TaskContent::Payload(payload) => payload,
             _ => unreachable!("a live or successful task has a payload"),
         }
     }
 
-    pub fn tags(&self) -> Tags {
+    pub fn timings(&self) -> AttemptTimings {
         let after = |bits: u32| if self.state == State::Final { bits } else { 0 };
         if !crate::HAS_TAGS {
-            return Tags::of_run(Span::from_bits(after(self.next)));
+            return AttemptTimings::of_run(Span::from_bits(after(self.next)));
         }
-        Tags {
+        AttemptTimings {
             submitted_ticks: self.submitted_ticks,
             written_after: Span::from_bits(self.written),
             started_ticks: self.started_ticks,
@@ -128,31 +126,31 @@ impl Task {
             ran: Span::from_bits(after(self.next)),
             published_after: Span::from_bits(after(self.sequence)),
             drained_after: Span::from_bits(after(self.first_parent)),
-            temperature: self.temperature(),
+            worker_state: self.worker_state(),
         }
     }
 
-    /// How ready the worker of a final task was.
-    fn temperature(&self) -> Temperature {
+    /// Returns the state in which the worker of a final task was: hot, warm or cold.
+    fn worker_state(&self) -> WorkerState {
         match (self.state == State::Final, self.has(flag::COLD), self.has(flag::WARM)) {
-            (true, true, _) => Temperature::Cold,
-            (true, false, true) => Temperature::Warm,
-            _ => Temperature::Hot,
+            (true, true, _) => WorkerState::Cold,
+            (true, false, true) => WorkerState::Warm,
+            _ => WorkerState::Hot,
         }
     }
 
-    /// Notes how ready the worker of a task was that is final now.
-    pub const fn set_temperature(&mut self, temperature: Temperature) {
+    /// Records the worker state of a task that is final now.
+    pub const fn set_temperature(&mut self, worker_state: WorkerState) {
         self.flags &= !(flag::WARM | flag::COLD);
-        self.flags |= match temperature {
-            Temperature::Hot => 0,
-            Temperature::Warm => flag::WARM,
-            Temperature::Cold => flag::COLD,
+        self.flags |= match worker_state {
+            WorkerState::Hot => 0,
+            WorkerState::Warm => flag::WARM,
+            WorkerState::Cold => flag::COLD,
         };
     }
 }
 
-/// Records by index, each place with a generation that tells its occupants apart.
+/// Task records by index. Each index has a generation, which differs for each task that uses it.
 #[derive(Debug)]
 pub(crate) struct TaskTable {
     entries: Vec<Task>,
@@ -165,7 +163,7 @@ impl TaskTable {
         Self { entries: Vec::new(), free: NONE, used: 0 }
     }
 
-    /// A record in state `Loose` with the given call; links empty.
+    /// Inserts a record in state `Loose` with the given call and empty links. Returns its index.
     #[inline]
     pub fn insert(&mut self, function: FunctionId, payload: Payload, handle: u64) -> u32 {
         if self.free == NONE {
@@ -177,7 +175,7 @@ impl TaskTable {
         self.free = task.next;
         self.used += 1;
         *task = Task {
-            content: Content::Payload(payload),
+            content: TaskContent::Payload(payload),
             handle,
             function,
             generation: task.generation,
@@ -195,9 +193,9 @@ impl TaskTable {
         self.free = index;
     }
 
-    /// Gives the record back; returns its content.
+    /// Frees a record and returns its content.
     #[inline]
-    pub fn remove(&mut self, index: u32) -> Content {
+    pub fn remove(&mut self, index: u32) -> TaskContent {
         let free = self.free;
         let task = &mut self.entries[index as usize];
         assert!(task.state == State::Final, "only a final task is freed");
@@ -206,10 +204,10 @@ impl TaskTable {
         task.next = free;
         self.free = index;
         self.used -= 1;
-        std::mem::replace(&mut task.content, Content::Empty)
+        std::mem::replace(&mut task.content, TaskContent::Empty)
     }
 
-    /// The index of a valid id.
+    /// Returns the index of a valid id.
     #[inline]
     pub fn find(&self, id: TaskId) -> Option<u32> {
         let task = self.entries.get(id.index() as usize)?;
@@ -225,7 +223,7 @@ impl TaskTable {
         self.used
     }
 
-    /// One past the highest index.
+    /// Returns the highest index plus 1.
     pub fn end(&self) -> u32 {
         u32::try_from(self.entries.len()).expect("fewer than 2^32 tasks")
     }
@@ -233,7 +231,7 @@ impl TaskTable {
 
 const fn blank() -> Task {
     Task {
-        content: Content::Empty,
+        content: TaskContent::Empty,
         handle: 0,
         submitted_ticks: 0,
         started_ticks: 0,

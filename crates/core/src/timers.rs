@@ -1,5 +1,5 @@
-//! When to look at which task: a heap with one entry per side record, removable, so that finished
-//! tasks leave nothing.
+//! Timers of tasks: a heap with at most one entry for each side record (`Extra`, the record of a task's options).
+//! Entries can be removed, so that finished tasks leave nothing.
 
 use crate::NONE;
 use crate::options::Extra;
@@ -7,7 +7,7 @@ use crate::slab::Slab;
 
 #[derive(Debug)]
 pub(crate) struct Timers {
-    /// (when, side record); the side record knows its place.
+    /// Pairs of time and side record. The side record knows its index in the heap.
     heap: Vec<(u64, u32)>,
 }
 
@@ -24,7 +24,7 @@ impl Timers {
         self.heap.first().copied()
     }
 
-    /// Sets, moves or (`u64::MAX`) removes the timer of a side record.
+    /// Sets or moves the timer of a side record, or removes it if `when` is `u64::MAX`.
     pub fn set(&mut self, extras: &mut Slab<Extra>, extra: u32, when: u64) {
         let place = extras[extra].timer;
         if place == NONE {

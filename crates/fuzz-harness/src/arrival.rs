@@ -2,10 +2,16 @@
 
 use crate::input::{Input, with_record};
 use gristmill_client::fuzzing::arrival;
-use gristmill_wire::Kind;
+use gristmill_wire::RecordKind;
 
-const KINDS: [Kind; 6] =
-    [Kind::Answer, Kind::Ready, Kind::Request, Kind::Wait, Kind::Task, Kind::Define];
+const KINDS: [RecordKind; 6] = [
+    RecordKind::Answer,
+    RecordKind::Ready,
+    RecordKind::Request,
+    RecordKind::Wait,
+    RecordKind::Task,
+    RecordKind::Define,
+];
 
 /// Runs the target on one input.
 pub(crate) fn run(bytes: &[u8]) {

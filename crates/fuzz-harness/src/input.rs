@@ -1,7 +1,7 @@
 //! Shared parts of the targets: numbers from the front of the fuzzer's bytes, and a ring with one record.
 
-use gristmill_shm::{Consumer, HeapWords, Producer, Record, RingLayout};
-use gristmill_wire::Kind;
+use gristmill_shm::{Consumer, HeapWords, Producer, RingLayout, RingRecord};
+use gristmill_wire::RecordKind;
 
 /// Reader of numbers and bytes from the front; missing bytes read as zero.
 #[derive(Debug)]
@@ -45,7 +45,12 @@ impl<'a> Input<'a> {
 }
 
 /// Calls `read` with a record of this kind, whose body is `body`, as the reader of a ring sees it.
-pub fn with_record(kind: Kind, flags: u8, body: &[u8], read: impl FnOnce(&Record<'_, HeapWords>)) {
+pub fn with_record(
+    kind: RecordKind,
+    flags: u8,
+    body: &[u8],
+    read: impl FnOnce(&RingRecord<'_, HeapWords>),
+) {
     let words = HeapWords::new(RingLayout::new(1 << 16).expect("a power of two"));
     let (mut producer, mut consumer) = (Producer::new(words.clone()), Consumer::new(words));
     let Ok(mut record) = producer.begin(kind, flags, body.len()) else { return };

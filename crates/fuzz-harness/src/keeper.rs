@@ -1,7 +1,7 @@
 //! Messages between client, keeper and zygotes.
 
 use crate::input::Input;
-use gristmill_keeper::{Command, Event, Header, ZYGOTE_FRAME_SIZE, ZygoteFrame};
+use gristmill_keeper::{Command, Header, KeeperEvent, ZYGOTE_FRAME_SIZE, ZygoteFrame};
 
 fn decode(kind: u16, body: &[u8]) {
     if let Ok(command) = Command::decode(kind, body) {
@@ -9,9 +9,9 @@ fn decode(kind: u16, body: &[u8]) {
         assert_eq!((again, bytes.as_slice()), (kind, body));
         let _ = command.check_descriptors(1);
     }
-    if let Ok(event) = Event::decode(kind, body, Vec::new()) {
+    if let Ok(event) = KeeperEvent::decode(kind, body, Vec::new()) {
         let (again, bytes) = event.encode();
-        let event_again = Event::decode(again, &bytes, Vec::new()).expect("it was encoded");
+        let event_again = KeeperEvent::decode(again, &bytes, Vec::new()).expect("it was encoded");
         assert_eq!(format!("{event:?}"), format!("{event_again:?}"));
     }
 }

@@ -1,8 +1,8 @@
 //! An arbitrary chunk as the messages of a peer: each is read whole or refused.
 
 use gristmill_wire::peer::{
-    AnswerMessage, Ask, Beat, BlobMessage, ContextState, ContextTerms, Control, Definition, Grant,
-    Greeting, MessageKind, Messages, Piece, TaskMessage,
+    AnswerMessage, BlobMessage, ContextState, ContextTerms, Control, Definition, Greeting,
+    Heartbeat, LeaseGrant, LeaseRequest, MessageKind, Messages, Piece, TaskMessage,
 };
 
 /// Runs the target on one input.
@@ -10,9 +10,9 @@ pub(crate) fn run(chunk: &[u8]) {
     for (kind, body) in Messages::new(chunk).map_while(Result::ok) {
         match kind {
             MessageKind::Greeting => drop(Greeting::read(body)),
-            MessageKind::Ask => drop(Ask::read(body)),
-            MessageKind::Grant => drop(Grant::read(body)),
-            MessageKind::Beat => drop(Beat::read(body)),
+            MessageKind::LeaseRequest => drop(LeaseRequest::read(body)),
+            MessageKind::Grant => drop(LeaseGrant::read(body)),
+            MessageKind::Heartbeat => drop(Heartbeat::read(body)),
             MessageKind::Define => drop(Definition::read(body)),
             MessageKind::DefineContext => drop(ContextTerms::read(body)),
             MessageKind::ContextState => drop(ContextState::read(body)),

@@ -3,7 +3,7 @@
 use crate::input::Input;
 use gristmill_shm::{Consumer, HeapWords, Producer, RingLayout, Words};
 use gristmill_sync::atomic::Ordering::Relaxed;
-use gristmill_wire::Kind;
+use gristmill_wire::RecordKind;
 
 /// Reads one record through every reading function, within its limits and beyond.
 fn read_one(consumer: &mut Consumer<HeapWords>, input: &mut Input<'_>) -> bool {
@@ -33,7 +33,7 @@ fn write_one(producer: &mut Producer<HeapWords>, input: &mut Input<'_>) {
     let size = usize::from(input.short());
     let body = input.bytes(size);
     let _ = (producer.has_room(size), producer.free_bytes());
-    if let Ok(mut record) = producer.begin(Kind::Answer, 0, body.len()) {
+    if let Ok(mut record) = producer.begin(RecordKind::Answer, 0, body.len()) {
         record.bytes(0, body);
         record.commit();
     }
@@ -44,13 +44,13 @@ fn grow_one(producer: &mut Producer<HeapWords>, input: &mut Input<'_>) {
     let size = usize::from(input.byte());
     let part = input.bytes(size);
     if producer.grow(part).is_none() {
-        let _ = producer.begin_growing(Kind::Results, usize::from(input.byte()));
+        let _ = producer.begin_growing(RecordKind::Results, usize::from(input.byte()));
     }
 }
 
 /// Reads a record that may grow, at an arbitrary position.
 fn read_growing(consumer: &mut Consumer<HeapWords>, input: &mut Input<'_>) {
-    if let Ok(Some(record)) = consumer.peek_growing(Kind::Results, input.word()) {
+    if let Ok(Some(record)) = consumer.peek_growing(RecordKind::Results, input.word()) {
         let mut parts = Vec::new();
         let _ = record.append_parts(u32::from(input.byte()), &mut parts);
         assert!(parts.len() <= record.body_size() as usize);

@@ -25,17 +25,19 @@ fn memory(head: &[u8], size: u64, seals: SealFlags) -> OwnedFd {
 }
 
 fn use_lanes(segment: &Segment, slot: u16) {
-    if let Ok(mut ends) = segment.worker_lane(SlotId(slot)) {
+    if let Ok(mut ends) = segment.worker_ends(SlotId(slot)) {
         while let Ok(Some(record)) = ends.tasks.peek() {
             let _ = record.word(0);
             let _ = ends.tasks.consume();
         }
-        let _ =
-            ends.results.begin(gristmill_wire::Kind::Answer, 0, 8).map(|record| record.commit());
+        let _ = ends
+            .results
+            .begin(gristmill_wire::RecordKind::Answer, 0, 8)
+            .map(|record| record.commit());
         let _ = (ends.control.interrupt_requested(), ends.control.is_stopped());
     }
-    let _ = segment.reset_lane(SlotId(slot), Epoch(1));
-    if let Ok(mut ends) = segment.client_lane(SlotId(slot)) {
+    let _ = segment.reset_slot(SlotId(slot), Epoch(1));
+    if let Ok(mut ends) = segment.client_ends(SlotId(slot)) {
         let _ = ends.results.peek();
         let _ = (ends.tasks.free_bytes(), ends.control.progress().claimed());
     }

@@ -1,7 +1,7 @@
 //! A task record, as the worker splits it: frame, extension, parents, payload.
 
 use crate::input::{Input, with_record};
-use gristmill_wire::Kind;
+use gristmill_wire::RecordKind;
 use gristmill_worker::fuzzing::{arena, parents, task};
 
 thread_local! {
@@ -13,6 +13,6 @@ pub(crate) fn run(bytes: &[u8]) {
     let mut input = Input(bytes);
     let (flags, count) = (input.byte(), input.short());
     // First the record as an honest writer's ring holds it, then arbitrary bytes that a copy of it may contain.
-    ARENA.with(|arena| with_record(Kind::Task, flags, input.0, |record| task(record, arena)));
-    parents(input.0, count);
+    ARENA.with(|arena| with_record(RecordKind::Task, flags, input.0, |record| task(record, arena)));
+    parents(input.0, count.into());
 }

@@ -2,14 +2,14 @@
 
 use crate::input::Input;
 use gristmill_transport::{
-    ChunkHead, Decoder, Envelope, EnvelopeError, NodeKey, Session, SessionOptions,
+    ChunkDecoder, ChunkHead, Envelope, EnvelopeError, NodeKey, Session, SessionOptions,
 };
 
 type Chunks = Vec<(ChunkHead, Vec<u8>)>;
 
 /// Decodes the chunks in these bytes, in pieces of this size; returns them with the error after the last one, if any.
 fn decode(bytes: &[u8], piece_size: usize) -> (Chunks, Option<EnvelopeError>) {
-    let (mut decoder, mut body, mut chunks) = (Decoder::default(), Vec::new(), Vec::new());
+    let (mut decoder, mut body, mut chunks) = (ChunkDecoder::default(), Vec::new(), Vec::new());
     for mut piece in bytes.chunks(piece_size) {
         while !piece.is_empty() {
             match decoder.take(piece, &mut body) {

@@ -1,4 +1,4 @@
-//! What goes into an image.
+//! The entries of an image.
 
 use std::cmp::Ordering;
 use std::fs::File;
@@ -7,36 +7,36 @@ use std::path::PathBuf;
 
 use crate::error::{ImageError, system};
 
-/// One name of an image, and what is there.
+/// One name of an image with its content.
 #[derive(Debug, Clone)]
-pub struct Entry {
-    /// Where it is in the image.
+pub struct ImageEntry {
+    /// Path in the image.
     pub name: PathBuf,
-    /// What it is.
+    /// Content of this name.
     pub content: Content,
 }
 
-/// What a name stands for.
+/// The content of an entry.
 #[derive(Debug, Clone)]
 pub enum Content {
     /// A folder.
     Folder,
-    /// Bytes of a file that is there.
+    /// Bytes of an existing file.
     Piece {
-        /// Which file.
+        /// Path of that file.
         path: PathBuf,
-        /// Where they begin in it; nothing: they are all of it.
+        /// Offset of the first byte in that file; `None` if the entry is the whole file.
         offset: Option<u64>,
-        /// How many.
+        /// Number of bytes.
         size: u64,
-        /// It can be run.
+        /// True if the unpacked file is executable.
         is_executable: bool,
     },
     /// Bytes that were made for the image.
     Made {
-        /// They.
+        /// The bytes of the file.
         bytes: Vec<u8>,
-        /// They can be run.
+        /// True if the unpacked file is executable.
         is_executable: bool,
     },
     /// A symbolic link with this target.
@@ -44,7 +44,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// In which part of an image it is: folders are first, links last.
+    /// Returns the part of an image that the content belongs to: folders come first, links last.
     const fn rank(&self) -> u8 {
         match self {
             Content::Folder => 0,
@@ -61,7 +61,7 @@ impl Content {
         matches!(self, Content::Link(_))
     }
 
-    /// Bytes of its own.
+    /// Returns the number of bytes of the file; 0 for folders and links.
     pub(crate) const fn size(&self) -> u64 {
         match self {
             Content::Piece { size, .. } => *size,
@@ -71,13 +71,13 @@ impl Content {
     }
 }
 
-impl Entry {
-    /// What comes first in an image.
-    pub(crate) fn order(&self, other: &Entry) -> Ordering {
+impl ImageEntry {
+    /// Compares two entries by their order in an image.
+    pub(crate) fn order(&self, other: &ImageEntry) -> Ordering {
         (self.content.rank(), &self.name).cmp(&(other.content.rank(), &other.name))
     }
 
-    /// Copies its bytes: as many as it said, or an error.
+    /// Copies the bytes of the file to `out`. Fails if they are not as many as the entry says.
     pub(crate) fn copy_to(&self, out: &mut impl io::Write) -> Result<(), ImageError> {
         match &self.content {
             Content::Folder | Content::Link(_) => Ok(()),
@@ -92,7 +92,7 @@ impl Entry {
                 }
                 let mut bytes = file.take(*size);
                 let count = io::copy(&mut bytes, out).map_err(system(path, "read it"))?;
-                // One more byte than it had means that somebody writes to it as much as one less does.
+                // Extra bytes mean, as missing bytes do, that another process writes to the file.
                 bytes.set_limit(u64::from(offset.is_none()));
                 let is_longer = bytes.read(&mut [0]).map_err(system(path, "read it"))? > 0;
                 if count < *size || is_longer {

@@ -1,95 +1,95 @@
-//! What can go wrong with an image.
+//! Errors of images.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Why an image could not be made or used.
+/// The reason why an image could not be made or used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// Its bytes are not those that its name says.
+    /// The bytes of the image do not hash to its name.
     #[error("{} is truncated or altered: it has {found_size} bytes with hash {found}, not {wanted_size} with {wanted}", path.display())]
     Altered {
-        /// Which file.
+        /// Path of the image.
         path: PathBuf,
-        /// The hash it should have, in hexadecimal digits.
+        /// Expected hash, in hexadecimal digits.
         wanted: String,
-        /// Bytes it should have.
+        /// Expected number of bytes.
         wanted_size: u64,
-        /// The hash it has.
+        /// Actual hash, in hexadecimal digits.
         found: String,
-        /// Bytes it has.
+        /// Actual number of bytes.
         found_size: u64,
     },
-    /// It is something else.
-    #[error("{} is no image", path.display())]
+    /// The file is not an image.
+    #[error("{} is not an image", path.display())]
     NotAnImage {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A version that this program does not know.
-    #[error("{} has version {version} of the format of images, which is unknown here", path.display())]
+    /// The image has a version that this program does not know.
+    #[error("{} has version {version} of the image format, which this version of gristmill does not know", path.display())]
     UnknownVersion {
-        /// Which file.
+        /// Path of the image.
         path: PathBuf,
-        /// The version it has.
+        /// Version of the image.
         version: u32,
     },
-    /// It breaks the rules of the format; nothing of it may be used.
+    /// The image breaks the rules of the format; nothing of it may be used.
     #[error("{} is damaged or hostile: {what}: {name:?}", path.display())]
     Hostile {
-        /// Which file.
+        /// Path of the image.
         path: PathBuf,
-        /// Which rule.
+        /// Rule that is broken.
         what: &'static str,
-        /// The name in the image where that was seen.
+        /// Name in the image at which the fault was found.
         name: String,
     },
-    /// A name cannot be in an image.
-    #[error("{name:?} cannot go into an image: {what}")]
+    /// The name cannot be in an image.
+    #[error("an image cannot contain {name:?}: {what}")]
     Name {
-        /// Which name.
+        /// The name.
         name: PathBuf,
-        /// Why.
+        /// Reason.
         what: &'static str,
     },
-    /// A file was written to while it was packed; the same may succeed later.
+    /// A file was written to while it was packed; a retry may succeed.
     #[error("{} changed while it was packed", path.display())]
     Changed {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The operating system refused.
+    /// The operating system refused an operation.
     #[error("{}: cannot {action}: {source}", path.display())]
     System {
-        /// Which file.
+        /// Path of the file, name of the entry that was being written, or `zstd` if the compressor failed.
         path: PathBuf,
-        /// What was tried.
+        /// Operation that failed.
         action: &'static str,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
 
 impl ImageError {
-    /// A name that stays the same.
+    /// Returns the code that the exception in Python has.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            ImageError::Altered { .. } => "altered",
-            ImageError::NotAnImage { .. } => "not-an-image",
-            ImageError::UnknownVersion { .. } => "unknown-version",
-            ImageError::Hostile { .. } => "hostile",
-            ImageError::Name { .. } => "name",
-            ImageError::Changed { .. } => "changed",
-            ImageError::System { .. } => "system",
+            ImageError::Altered { .. } => "image_altered",
+            ImageError::NotAnImage { .. } => "not_an_image",
+            ImageError::UnknownVersion { .. } => "image_unknown_version",
+            ImageError::Hostile { .. } => "image_hostile",
+            ImageError::Name { .. } => "image_name",
+            ImageError::Changed { .. } => "image_changed",
+            ImageError::System { .. } => "image_system",
         }
     }
 
-    /// Whether the same may succeed later: with more room on the disk, once nobody writes to a file, or with another copy
-    /// of the image.
+    /// Returns true if a retry may succeed: with more room on the disk, once no process writes to a file, or with another
+    /// copy of the image.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(
@@ -99,7 +99,7 @@ impl ImageError {
     }
 }
 
-/// Names the file and the action that an operating error belongs to.
+/// Returns a function that turns an operating system error into an [`ImageError`] with this path and action.
 pub fn system(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> ImageError {
     let path = path.to_owned();
     move |source| ImageError::System { path, action, source }

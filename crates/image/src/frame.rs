@@ -1,59 +1,60 @@
-//! The frames of an image: what stands before the compressed bytes.
+//! The uncompressed headers of an image: one before the whole file, and one before each compressed frame.
 //!
-//! Both kinds of heads are frames that zstd's readers skip, so that `tar --zstd` reads an image as it is.
+//! Both are skippable frames of zstd, so `tar --zstd` reads an image as it is. `Head` in a name of this module means such a
+//! header; `header.rs` has the tar headers of the entries.
 
-/// Begins the file's head; one of the numbers that zstd leaves to others.
+/// First bytes of the file header; one of zstd's magic numbers for skippable frames.
 const HEAD_MAGIC: u32 = 0x184D_2A5E;
-/// Begins the head of one compressed frame.
+/// First bytes of a frame header.
 const FRAME_MAGIC: u32 = 0x184D_2A5D;
 const NAME: [u8; 16] = *b"gristmill-image\0";
-/// Of the format that this program writes, and the only one that it reads.
+/// Version of the format that this program writes, and the only one that it reads.
 const VERSION: u32 = 1;
 
-/// Bytes of the file's head.
+/// Size of the file header, bytes.
 pub const HEAD_SIZE: usize = 48;
-/// Bytes of a frame's head.
+/// Size of a frame header, bytes.
 pub const FRAME_HEAD_SIZE: usize = 24;
 
-/// What an image says of itself.
+/// The file header of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head {
-    /// Bytes of its files.
+pub struct ImageHeader {
+    /// Total size of all files in the image, bytes.
     pub content_size: u64,
-    /// Folders, files and links.
+    /// Number of folders, files and links.
     pub entry_count: u64,
 }
 
-/// Why a head is none.
+/// The reason why the bytes at the start of a file are no valid file header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoHead {
-    /// Something else is there.
+    /// The bytes are not an image.
     Foreign,
-    /// A version that is unknown here.
+    /// The image has a version that this program does not know.
     Version(u32),
 }
 
-/// What the entries of a frame are.
+/// The kind of entries in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// All folders: the first frame.
+pub enum FrameKind {
+    /// All folders; the first frame.
     Folders,
-    /// Some files.
+    /// Some of the files.
     Files,
-    /// All links, and the end of the archive: the last frame.
+    /// All links, and the end of the archive; the last frame.
     Links,
 }
 
-/// What stands before a compressed frame.
+/// The header of a compressed frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHead {
-    /// What is in it.
-    pub kind: Kind,
-    /// Its compressed bytes.
+    /// Kind of the entries in the frame.
+    pub kind: FrameKind,
+    /// Compressed size of the frame, bytes.
     pub size: u64,
 }
 
-impl Head {
+impl ImageHeader {
     pub(crate) fn encode(self) -> [u8; HEAD_SIZE] {
         let mut bytes = [0; HEAD_SIZE];
         bytes[0..4].copy_from_slice(&HEAD_MAGIC.to_le_bytes());
@@ -80,9 +81,9 @@ impl FrameHead {
     pub fn encode(self) -> [u8; FRAME_HEAD_SIZE] {
         let mut bytes = [0; FRAME_HEAD_SIZE];
         let kind = match self.kind {
-            Kind::Folders => 0_u32,
-            Kind::Files => 1,
-            Kind::Links => 2,
+            FrameKind::Folders => 0_u32,
+            FrameKind::Files => 1,
+            FrameKind::Links => 2,
         };
         bytes[0..4].copy_from_slice(&FRAME_MAGIC.to_le_bytes());
         bytes[4..8].copy_from_slice(&16_u32.to_le_bytes());
@@ -93,9 +94,9 @@ impl FrameHead {
 
     pub fn decode(bytes: &[u8; FRAME_HEAD_SIZE]) -> Option<Self> {
         let kind = match word(bytes, 8) {
-            0 => Kind::Folders,
-            1 => Kind::Files,
-            2 => Kind::Links,
+            0 => FrameKind::Folders,
+            1 => FrameKind::Files,
+            2 => FrameKind::Links,
             _ => return None,
         };
         let is_head = word(bytes, 0) == FRAME_MAGIC && word(bytes, 4) == 16;
@@ -121,13 +122,13 @@ mod tests {
 
     #[test]
     fn heads_come_back_and_others_are_none() {
-        let head = Head { content_size: 1 << 40, entry_count: 7 };
-        assert_eq!(Head::decode(&head.encode()), Ok(head));
+        let head = ImageHeader { content_size: 1 << 40, entry_count: 7 };
+        assert_eq!(ImageHeader::decode(&head.encode()), Ok(head));
         let mut other = head.encode();
         other[24] = 9;
-        assert_eq!(Head::decode(&other), Err(NoHead::Version(9)));
-        assert_eq!(Head::decode(&[0; HEAD_SIZE]), Err(NoHead::Foreign));
-        for kind in [Kind::Folders, Kind::Files, Kind::Links] {
+        assert_eq!(ImageHeader::decode(&other), Err(NoHead::Version(9)));
+        assert_eq!(ImageHeader::decode(&[0; HEAD_SIZE]), Err(NoHead::Foreign));
+        for kind in [FrameKind::Folders, FrameKind::Files, FrameKind::Links] {
             let head = FrameHead { kind, size: 12 };
             assert_eq!(FrameHead::decode(&head.encode()), Some(head));
         }

@@ -1,31 +1,33 @@
-//! The entries of a tar archive: as few of its forms as an environment needs, and no other is read.
+//! The entries of a tar archive, each with its tar header. `frame.rs` has the headers of the image itself.
 //!
-//! Owners, times and all of a mode but "can be run" are the same in every entry.
+//! Only the types of entries that a Python environment needs are written (folders, files, symbolic links and long names), and
+//! no other type is read. All entries have the same owner and time. Folders have mode 755, links 777, and files 644, or 755 if
+//! they are executable. `unpack` uses only the executable bit: the files that it makes are read-only (444 or 555).
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use crate::entry::{Content, Entry};
+use crate::entry::{Content, ImageEntry};
 use crate::error::{ImageError, system};
 use crate::names::NAME_SIZE_MAX;
 
-/// Archives consist of blocks of so many bytes.
+/// Size of a block of an archive, bytes.
 pub const BLOCK: usize = 512;
-/// The first second of 1980, before which some archives know no time.
+/// First second of 1980, the earliest time that some archive formats know.
 const TIME_S: u64 = 315_532_800;
-/// The longest name that a block has room for.
+/// Longest name that fits in a block, bytes.
 const SHORT_NAME: usize = 100;
 
-/// One entry as it was read; its bytes follow in the archive, padded to blocks.
+/// One entry that was read; its bytes follow in the archive, padded to whole blocks.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Found {
     pub name: PathBuf,
     pub form: Form,
 }
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Form {
     Folder,
@@ -33,12 +35,12 @@ pub enum Form {
     Link(PathBuf),
 }
 
-/// Why the next entry could not be read.
+/// The reason why the next entry could not be read.
 #[derive(Debug)]
 pub enum Fault {
-    /// A rule is broken.
+    /// The archive breaks a rule.
     Rule(&'static str),
-    /// The bytes could not be had.
+    /// The bytes could not be read.
     Bytes(io::Error),
 }
 
@@ -48,8 +50,8 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// Writes an entry with its bytes.
-pub fn write_entry(entry: &Entry, out: &mut impl Write) -> Result<(), ImageError> {
+/// Writes an entry with its bytes to `out`. Errors say "compress it" even if `out` does not compress.
+pub fn write_entry(entry: &ImageEntry, out: &mut impl Write) -> Result<(), ImageError> {
     let fail = || system(&entry.name, "compress it");
     let mut name = entry.name.as_os_str().as_bytes().to_vec();
     let (kind, mode, target) = match &entry.content {
@@ -76,7 +78,7 @@ pub fn write_entry(entry: &Entry, out: &mut impl Write) -> Result<(), ImageError
     out.write_all(&[0; BLOCK][..padding(size)]).map_err(fail())
 }
 
-/// The bytes that fill the last block of so many.
+/// Returns the number of zero bytes that must follow `size` bytes to end at a block boundary.
 pub fn padding(size: u64) -> usize {
     let over = size % BLOCK as u64;
     usize::try_from((BLOCK as u64 - over) % BLOCK as u64).unwrap_or(0)
@@ -102,7 +104,7 @@ fn block(kind: u8, (name, target): (&[u8], &[u8]), mode: u64, size: u64) -> [u8;
     block
 }
 
-/// In octal digits; a number that these have no room for as GNU's archives have it: in bytes, behind a mark.
+/// Writes a number in octal digits. A number with too many digits is written as GNU tar does: in binary, after a mark.
 fn put_number(field: &mut [u8], number: u64) {
     let digits = format!("{number:0width$o}", width = field.len() - 1);
     if digits.len() < field.len() {
@@ -125,14 +127,14 @@ fn number_of(field: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(&field[..end]).ok()?, 8).ok()
 }
 
-/// The sum of a block's bytes, its own field counting as spaces.
+/// Returns the sum of a block's bytes, with the checksum field counted as spaces.
 fn sum_of(block: &[u8; BLOCK]) -> u64 {
     let own = 148..156;
     let byte = |(at, byte): (usize, &u8)| if own.contains(&at) { b' ' } else { *byte };
     block.iter().enumerate().map(|one| u64::from(byte(one))).sum()
 }
 
-/// Reads the next entry up to its bytes; nothing at the end.
+/// Reads the header of the next entry, and leaves the entry's bytes unread. Returns `None` at the end of the archive.
 pub fn read_entry(from: &mut impl Read) -> Result<Option<Found>, Fault> {
     let (mut name, mut target) = (None, None);
     loop {
@@ -161,6 +163,7 @@ pub fn read_entry(from: &mut impl Read) -> Result<Option<Found>, Fault> {
                 let target = target.take().unwrap_or_else(|| short(&block[157..257]));
                 Form::Link(path_of(target))
             }
+            // Any other type, a second long name, and a folder or link with a size.
             _ => return Err(Fault::Rule("an entry is neither folder, file nor link")),
         };
         let mut name = name.unwrap_or_else(|| short(&block[..SHORT_NAME]));
@@ -188,7 +191,7 @@ fn read_name(from: &mut impl Read, size: u64) -> Result<Vec<u8>, Fault> {
     Ok(bytes)
 }
 
-/// Whether there was one more.
+/// Reads the next block. Returns false at the end.
 fn read_block(from: &mut impl Read, block: &mut [u8; BLOCK]) -> Result<bool, Fault> {
     let mut count = 0;
     while count < BLOCK {

@@ -1,13 +1,16 @@
-//! Which names and targets may be in an image, whoever made it.
+//! Rules for the names and link targets of an image, which may come from an untrusted program.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
-/// The longest name, in bytes: the system's own limit of a path, less room for the folder that it is unpacked to.
+/// Longest name, bytes: the system's limit for a path, less room for the folder that the image is unpacked to.
 pub const NAME_SIZE_MAX: usize = 3500;
 
-/// Why a name leads out of its folder, or may do so; nothing if it does not.
+/// Returns the reason why a name is invalid, or `None` if it is valid.
+///
+/// A valid name is a relative path of parts joined by single slashes. No part is `.` or `..`: such a name could lead out of the
+/// folder, or be a second name of the same entry.
 pub fn fault_of_name(name: &Path) -> Option<&'static str> {
     let bytes = name.as_os_str().as_bytes();
     if bytes.is_empty() || bytes.len() > NAME_SIZE_MAX || bytes.contains(&0) {
@@ -18,16 +21,19 @@ pub fn fault_of_name(name: &Path) -> Option<&'static str> {
     (!is_plain).then_some("a name leads out of the folder")
 }
 
-/// Why the target of a link leads out of the image, or may do so; nothing if it does not.
+/// Returns the reason why the target of a link is invalid, or `None` if it is valid. A valid target is not empty or too long,
+/// has no zero byte, and stays in the image, with one exception.
 ///
-/// `..` may only begin it: behind a name it could follow another link. The links in `bin` to the interpreter that an
-/// environment was made with are all that may lead elsewhere: it is not in the image.
+/// `..` is valid only at the start of a target. After a name that is itself a link, the system would resolve `..` from that
+/// link's target. The exception is for the interpreter, which is not in the image: `bin/python` and similar names may be links
+/// to any absolute path whose last part starts with `python` or `pypy`. `unpack` also refuses such a link to a folder.
 pub fn fault_of_link(name: &Path, target: &Path) -> Option<&'static str> {
     let bytes = target.as_os_str().as_bytes();
     if bytes.is_empty() || bytes.len() > NAME_SIZE_MAX || bytes.contains(&0) {
         return Some("a target is empty, too long or holds a zero byte");
     }
     if target.is_absolute() {
+        // True if the link is one to an interpreter.
         let is_one = is_interpreter(name) && is_plain_path(target);
         return (!is_one).then_some("a link leads out of the folder");
     }
@@ -37,7 +43,7 @@ pub fn fault_of_link(name: &Path, target: &Path) -> Option<&'static str> {
     (ups > depth || !is_plain).then_some("a link leads out of the folder")
 }
 
-/// Whether it is `bin/python`, `bin/python3.11` and so on.
+/// Returns true if a link has the name of an interpreter: `bin/python`, `bin/python3.11` or similar.
 fn is_interpreter(name: &Path) -> bool {
     let rest = name.strip_prefix("bin").ok().map(|rest| rest.as_os_str().as_bytes());
     rest.and_then(|rest| rest.strip_prefix(b"python")).is_some_and(|version| {
@@ -45,7 +51,7 @@ fn is_interpreter(name: &Path) -> bool {
     })
 }
 
-/// Whether it is an absolute path without `..` to something that is named as interpreters are.
+/// Returns true if a target may be an interpreter: it has no `..`, and its last part starts with `python` or `pypy`.
 fn is_plain_path(target: &Path) -> bool {
     let has_up = target.components().any(|part| part == Component::ParentDir);
     let file = target.file_name().map_or(&b""[..], OsStr::as_bytes);

@@ -1,4 +1,4 @@
-//! Reading images from the first byte to the last, and what they hash to.
+//! Hashes, verified copies and headers of images.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -8,12 +8,12 @@ use gristmill_store::Verifier;
 use gristmill_wire::Digest;
 
 use crate::error::{ImageError, system};
-use crate::frame::{HEAD_SIZE, Head, NoHead};
+use crate::frame::{HEAD_SIZE, ImageHeader, NoHead};
 
-/// Bytes that are read at a time.
+/// Number of bytes that are read at a time.
 const STEP: usize = 1 << 20;
 
-/// Hashes what passes through it.
+/// A reader that hashes the bytes that pass through it.
 pub struct Hashed<R> {
     inner: R,
     verifier: Verifier,
@@ -24,7 +24,7 @@ impl<R: Read> Hashed<R> {
         Self { inner, verifier: Verifier::default() }
     }
 
-    /// Hashes the rest of the bytes, too; what all of them hash to.
+    /// Reads and hashes the rest of the bytes. Returns the hash of all bytes.
     pub fn finish(&mut self) -> io::Result<Digest> {
         let mut space = vec![0; STEP];
         while self.read(&mut space)? > 0 {}
@@ -40,7 +40,7 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-/// The name of an image: what its bytes hash to.
+/// Returns the name of an image, which is the hash of its bytes.
 ///
 /// # Errors
 /// The system refuses.
@@ -50,10 +50,11 @@ pub fn digest_of_file(path: &Path) -> Result<Digest, ImageError> {
     hashed.finish().map_err(system(path, "read it"))
 }
 
-/// Copies an image to a new file. It is all there once this returns, but the disk need not have it yet.
+/// Copies an image to a new file. The file is complete once this function returns, but may not be on the disk yet.
 ///
 /// # Errors
-/// Its bytes are not those that its name says, or the system refuses; what was written is left for the caller to remove.
+/// The image's bytes do not hash to `digest`, or the system refuses. The caller must remove the new file, unless `target`
+/// existed before the call ([`io::ErrorKind::AlreadyExists`]).
 pub fn copy(path: &Path, digest: &Digest, target: &Path) -> Result<(), ImageError> {
     let mut file = File::open(path).map_err(system(path, "open it"))?;
     let out = File::create_new(target).map_err(system(target, "make it"))?;
@@ -73,30 +74,30 @@ pub fn copy(path: &Path, digest: &Digest, target: &Path) -> Result<(), ImageErro
     verify(path, digest, &verifier.digest())
 }
 
-/// What an image says of itself; its bytes are not looked at further.
+/// Reads the header of an image, and nothing after it.
 ///
 /// # Errors
-/// It is no image, or of an unknown version, or the system refuses.
-pub fn head_of(path: &Path) -> Result<Head, ImageError> {
+/// The file is no image or has an unknown version, or the system refuses.
+pub fn head_of(path: &Path) -> Result<ImageHeader, ImageError> {
     let mut file = File::open(path).map_err(system(path, "open it"))?;
     read_head(&mut file, path)
 }
 
-/// Reads the head that a file begins with.
-pub fn read_head(file: &mut impl Read, path: &Path) -> Result<Head, ImageError> {
+/// Reads the header at the start of a file.
+pub fn read_head(file: &mut impl Read, path: &Path) -> Result<ImageHeader, ImageError> {
     let foreign = || ImageError::NotAnImage { path: path.to_owned() };
     let mut bytes = [0; HEAD_SIZE];
     match file.read_exact(&mut bytes) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(foreign()),
         read => read.map_err(system(path, "read it"))?,
     }
-    Head::decode(&bytes).map_err(|fault| match fault {
+    ImageHeader::decode(&bytes).map_err(|fault| match fault {
         NoHead::Foreign => foreign(),
         NoHead::Version(version) => ImageError::UnknownVersion { path: path.to_owned(), version },
     })
 }
 
-/// Whether a file has the name that it should have.
+/// Checks that a file has the expected hash.
 pub fn verify(path: &Path, wanted: &Digest, found: &Digest) -> Result<(), ImageError> {
     if wanted == found {
         return Ok(());

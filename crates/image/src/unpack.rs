@@ -1,8 +1,8 @@
-//! Unpacking images.
+//! Unpacking of images.
 //!
-//! Folders are made first and links last, whatever the image holds: a file that is written meets no link on its way, and
-//! its name leads to where it says. Several threads take frames of files in turn; each reads one, hashes it on its way,
-//! and unpacks it without the others.
+//! The program makes folders first and links last, whatever the image says. No link exists while files are written, so each
+//! file lands where its name says. Several threads take frames of files in turn. One thread at a time reads and hashes a frame,
+//! and threads that need the next frame wait for it. Threads that have read their frames unpack them in parallel.
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -14,51 +14,52 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use gristmill_wire::Digest;
 
 use crate::error::{ImageError, system};
-use crate::frame::{FRAME_HEAD_SIZE, FrameHead, Head, Kind};
+use crate::frame::{FRAME_HEAD_SIZE, FrameHead, FrameKind, ImageHeader};
 use crate::header::{BLOCK, Fault, Form, padding, read_entry};
 use crate::names::{fault_of_link, fault_of_name};
 use crate::read::{Hashed, read_head, verify};
 
-/// Frames up to this size are read into memory and unpacked beside others; larger ones, which hold one large file, are
-/// unpacked while they are read.
+/// Largest frame that is read into memory and unpacked in parallel with others, bytes. A larger frame, which `pack` makes only
+/// for a large file, is unpacked while it is read, and no other frame is read meanwhile.
 const BESIDE_SIZE_MAX: u64 = 64 << 20;
-/// Bytes that are written at a time.
+/// Number of bytes that are written at a time.
 const COPY_STEP: usize = 256 << 10;
-/// The power of two of the bytes that zstd may look back: none of the levels that images are written with needs more.
+/// Base-2 logarithm of zstd's largest window, bytes: no compression level of images needs more.
 const WINDOW: u32 = 23;
 
 /// An image that was unpacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unpacked {
-    /// Folders, files and links.
+    /// Number of folders, files and links.
     pub entry_count: u64,
-    /// Bytes of the files.
+    /// Total size of the files, bytes.
     pub content_size: u64,
 }
 
-/// The image as its bytes come, for one thread at a time.
+/// The image as its bytes are read, by one thread at a time.
 struct Input<'a> {
     file: &'a mut Hashed<File>,
-    /// The last frame, once it is reached.
+    /// Header of the last frame, once it has been read.
     links: Option<FrameHead>,
     error: Option<ImageError>,
 }
 
-/// One unpacking, as all threads see it.
+/// The state of one unpacking that all threads share.
 struct Unpacking<'a> {
     path: &'a Path,
     folder: &'a Path,
-    /// The folders of the image, the only ones that something may be made in.
+    /// Folders of the image: entries are made in these only.
     folders: BTreeSet<PathBuf>,
-    /// What may still come, by what the image says of itself.
-    left: Mutex<Head>,
+    /// Files, links and bytes that may still follow, by the image's header.
+    left: Mutex<ImageHeader>,
 }
 
 /// Unpacks an image into a new folder.
 ///
 /// # Errors
-/// The image is none, is altered or hostile, or the system refuses, as when the disk is full. What was unpacked is left for
-/// the caller to remove, and none of it is to be used.
+/// The file is no image, the image is altered or hostile, or the system refuses, for example because the disk is full. The
+/// caller must remove the folder and use nothing of it, unless the folder existed before the call
+/// ([`io::ErrorKind::AlreadyExists`]).
 pub fn unpack(
     path: &Path,
     digest: &Digest,
@@ -70,7 +71,7 @@ pub fn unpack(
     if let Err(error @ ImageError::System { .. }) = done {
         return Err(error);
     }
-    // An altered image breaks rules where it was altered; that it is altered is what there is to say.
+    // An alteration may also break a rule of the format. Report the alteration, which is the cause.
     let found = file.finish().map_err(system(path, "read it"))?;
     verify(path, digest, &found)?;
     done
@@ -98,21 +99,21 @@ fn unpack_all(
         return Err(error);
     }
     let links = links.ok_or_else(|| unpacking.hostile("it has no last frame", Path::new("")))?;
-    unpacking.unpack_frame(file.take(links.size), Kind::Links)?;
-    if *lock(&unpacking.left) != (Head { content_size: 0, entry_count: 0 }) {
+    unpacking.unpack_frame(file.take(links.size), FrameKind::Links)?;
+    if *lock(&unpacking.left) != (ImageHeader { content_size: 0, entry_count: 0 }) {
         return Err(unpacking.hostile("it holds less than it says", Path::new("")));
     }
     Ok(Unpacked { entry_count: head.entry_count, content_size: head.content_size })
 }
 
 impl Unpacking<'_> {
-    /// The first frame: all folders.
+    /// Unpacks the first frame, which has all folders.
     fn make_folders(&mut self, file: &mut Hashed<File>) -> Result<(), ImageError> {
         let mut builder = DirBuilder::new();
         builder.mode(0o755);
         builder.create(self.folder).map_err(system(self.folder, "make it"))?;
         let head = self.read_frame_head(file)?;
-        if head.kind != Kind::Folders {
+        if head.kind != FrameKind::Folders {
             return Err(self.hostile("its first frame holds no folders", Path::new("")));
         }
         let mut rest = file.take(head.size);
@@ -131,7 +132,7 @@ impl Unpacking<'_> {
         Ok(())
     }
 
-    /// What each thread does until the last frame is reached.
+    /// Unpacks frames of files until the last frame is reached. Each thread runs this.
     fn work(&self, input: &Mutex<Input<'_>>) {
         loop {
             let mut held = lock(input);
@@ -139,8 +140,10 @@ impl Unpacking<'_> {
                 return;
             }
             let size = match self.read_frame_head(held.file) {
-                Ok(FrameHead { kind: Kind::Files, size }) => size,
-                Ok(head @ FrameHead { kind: Kind::Links, .. }) => return held.links = Some(head),
+                Ok(FrameHead { kind: FrameKind::Files, size }) => size,
+                Ok(head @ FrameHead { kind: FrameKind::Links, .. }) => {
+                    return held.links = Some(head);
+                }
                 Ok(_) => {
                     held.error = Some(self.hostile("folders come behind files", Path::new("")));
                     return;
@@ -148,13 +151,13 @@ impl Unpacking<'_> {
                 Err(error) => return held.error = Some(error),
             };
             let done = if size > BESIDE_SIZE_MAX {
-                let done = self.unpack_frame(held.file.take(size), Kind::Files);
+                let done = self.unpack_frame(held.file.take(size), FrameKind::Files);
                 drop(held);
                 done
             } else {
                 let read = self.read_frame(held.file, size);
                 drop(held);
-                read.and_then(|bytes| self.unpack_frame(&bytes[..], Kind::Files))
+                read.and_then(|bytes| self.unpack_frame(&bytes[..], FrameKind::Files))
             };
             if let Err(error) = done {
                 lock(input).error.get_or_insert(error);
@@ -178,7 +181,7 @@ impl Unpacking<'_> {
     }
 
     /// Unpacks a frame of files or links.
-    fn unpack_frame(&self, mut bytes: impl Read, kind: Kind) -> Result<(), ImageError> {
+    fn unpack_frame(&self, mut bytes: impl Read, kind: FrameKind) -> Result<(), ImageError> {
         let mut decoder = self.decoder(&mut bytes)?;
         let mut space = vec![0; COPY_STEP];
         while let Some(found) = read_entry(&mut decoder).map_err(|fault| self.fault(fault))? {
@@ -188,8 +191,9 @@ impl Unpacking<'_> {
                 return Err(self.hostile("a name is in no folder of the image", name));
             }
             match found.form {
-                Form::File { size, is_executable } if kind == Kind::Files => {
+                Form::File { size, is_executable } if kind == FrameKind::Files => {
                     self.admit(name, size)?;
+                    // Unpacked files are read-only, whatever the archive says.
                     let mode = if is_executable { 0o555 } else { 0o444 };
                     let mut open = OpenOptions::new();
                     let file = open.write(true).create_new(true).mode(mode);
@@ -197,10 +201,14 @@ impl Unpacking<'_> {
                     let mut file = file.map_err(|error| self.refused(error, name))?;
                     self.fill(&mut file, &mut decoder, size, &mut space, name)?;
                 }
-                Form::Link(target) if kind == Kind::Links => {
+                Form::Link(target) if kind == FrameKind::Links => {
                     self.admit(name, 0)?;
                     if let Some(what) = fault_of_link(name, &target) {
                         return Err(self.hostile(what, name));
+                    }
+                    // Only a link to an interpreter has an absolute target. A folder is none.
+                    if target.is_absolute() && target.is_dir() {
+                        return Err(self.hostile("a link leads to a folder outside", name));
                     }
                     let made = symlink(&target, self.folder.join(name));
                     made.map_err(|error| self.refused(error, name))?;
@@ -233,7 +241,7 @@ impl Unpacking<'_> {
         from.read_exact(pad).map_err(|error| self.fault(Fault::Bytes(error)))
     }
 
-    /// Counts an entry, whose name has to stay in the folder.
+    /// Checks a name, and counts the entry against the image's header.
     fn admit(&self, name: &Path, size: u64) -> Result<(), ImageError> {
         if let Some(what) = fault_of_name(name) {
             return Err(self.hostile(what, name));
@@ -244,7 +252,7 @@ impl Unpacking<'_> {
         else {
             return Err(self.hostile("it holds more than it says", name));
         };
-        *left = Head { content_size, entry_count };
+        *left = ImageHeader { content_size, entry_count };
         Ok(())
     }
 
@@ -268,7 +276,7 @@ impl Unpacking<'_> {
     fn fault(&self, fault: Fault) -> ImageError {
         match fault {
             Fault::Rule(what) => self.hostile(what, Path::new("")),
-            // The system's own errors have a number; all others are of bytes that do not make sense.
+            // Errors of the system have a number; all others mean that the bytes do not make sense.
             Fault::Bytes(error) if error.raw_os_error().is_some() => {
                 system(self.path, "read it")(error)
             }
@@ -276,7 +284,7 @@ impl Unpacking<'_> {
         }
     }
 
-    /// The system did not make something of this name.
+    /// Returns the error for an entry that the system did not create.
     fn refused(&self, error: io::Error, name: &Path) -> ImageError {
         if error.kind() == io::ErrorKind::AlreadyExists {
             return self.hostile("a name is there twice", name);

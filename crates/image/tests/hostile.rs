@@ -1,4 +1,4 @@
-//! Images whose bytes are as their name says, and made to do harm: nothing is written outside the folder.
+//! Images with a correct hash that are made to do harm: nothing is written outside the folder.
 
 mod crafted;
 mod support;
@@ -12,10 +12,10 @@ use gristmill_image::{ImageError, digest_of_file, unpack};
 use proptest::prelude::*;
 use support::Folder;
 
-/// What it is said to hold (0 folders, 1 files, 2 links), and its bytes.
+/// The kind that the frame header claims (0 folders, 1 files, 2 links), and the bytes of the frame.
 type Frame = (u32, Vec<u8>);
 
-/// Puts the entries into their frames and unpacks that to `out`.
+/// Writes an image of these frames and unpacks it to `jail/out`.
 fn try_frames(place: &Folder, frames: &[Frame]) -> Result<(), ImageError> {
     let image = place.path("image");
     write_image(&image, (1 << 20, 100), frames);
@@ -27,7 +27,7 @@ fn blocks(entries: &[Raw]) -> Vec<u8> {
     entries.iter().flat_map(Raw::blocks).collect()
 }
 
-/// What is beside the folder that is unpacked to, and was there before.
+/// Makes a folder with other files beside the one that an image is unpacked to.
 fn jail(place: &Folder) {
     let _ = fs::remove_dir_all(place.path("jail"));
     fs::create_dir_all(place.path("jail/other")).expect("a folder");
@@ -44,7 +44,7 @@ fn assert_untouched(place: &Folder) {
     assert_eq!(fs::read(place.path("jail/secret")).expect("it"), b"untouched");
 }
 
-/// No device, no set-user-id, no link that leads out of the folder.
+/// Asserts that there is no device, no set-user-id file, and no link that leads out of the folder.
 fn assert_harmless(folder: &Path, root: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -119,7 +119,29 @@ fn known_tricks_are_refused() {
     }
 }
 
-/// Names and targets out of parts that tricks are made of.
+#[test]
+fn a_link_named_as_an_interpreter_leads_to_no_folder() {
+    let place = Folder::new("folder-link");
+    jail(&place);
+    let target = place.path("jail/python3");
+    let target = target.to_str().expect("it is text");
+    let link = blocks(&[raw(b'2', "bin/python3", target, b"")]);
+    let frames = [(0, blocks(&[raw(b'5', "bin", "", b"")])), (2, link)];
+    let image = place.path("image");
+    write_image(&image, (0, 2), &frames);
+    let digest = digest_of_file(&image).expect("it was written");
+    let unpack_to = |folder: &str| unpack(&image, &digest, &place.path(folder), 1).map(drop);
+
+    fs::write(target, b"an interpreter").expect("a file");
+    unpack_to("jail/file").expect("a link to an interpreter");
+    fs::remove_file(target).expect("it was made");
+    unpack_to("jail/none").expect("a node may lack the interpreter");
+    fs::create_dir(target).expect("a folder");
+    let error = unpack_to("jail/folder").expect_err("a link to a folder");
+    assert!(matches!(error, ImageError::Hostile { .. }), "{error}");
+}
+
+/// Returns names and targets of parts that attacks use.
 fn name() -> impl Strategy<Value = String> {
     let part =
         prop::sample::select(vec!["a", "b", "..", ".", "", "bin", "python3", "other", "secret"]);

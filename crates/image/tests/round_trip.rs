@@ -1,4 +1,4 @@
-//! What goes into an image comes out of it, the same in every run, and only if every byte of it is right.
+//! Images unpack to the entries that were packed, are the same in every run, and unpack only if every byte is right.
 
 mod support;
 
@@ -8,28 +8,32 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use gristmill_image::{
-    Content, Entry, ImageError, PackOptions, copy, digest_of_file, head_of, pack, unpack, write_tar,
+    Content, ImageEntry, ImageError, PackOptions, copy, digest_of_file, head_of, pack, unpack,
+    write_tar,
 };
 use proptest::prelude::*;
 use support::Folder;
 
-fn made(name: &str, bytes: &[u8], is_executable: bool) -> Entry {
-    Entry { name: name.into(), content: Content::Made { bytes: bytes.to_vec(), is_executable } }
+fn made(name: &str, bytes: &[u8], is_executable: bool) -> ImageEntry {
+    ImageEntry {
+        name: name.into(),
+        content: Content::Made { bytes: bytes.to_vec(), is_executable },
+    }
 }
 
-fn folder(name: &str) -> Entry {
-    Entry { name: name.into(), content: Content::Folder }
+fn folder(name: &str) -> ImageEntry {
+    ImageEntry { name: name.into(), content: Content::Folder }
 }
 
-fn link(name: &str, target: &str) -> Entry {
-    Entry { name: name.into(), content: Content::Link(target.into()) }
+fn link(name: &str, target: &str) -> ImageEntry {
+    ImageEntry { name: name.into(), content: Content::Link(target.into()) }
 }
 
 const ONE: PackOptions = PackOptions { level: 1, thread_count: 1 };
 const MANY: PackOptions = PackOptions { level: 1, thread_count: 4 };
 
-/// Entries of several frames: large files, long names, links.
-fn environment() -> Vec<Entry> {
+/// Returns entries that fill several frames: large files, long names, links.
+fn environment() -> Vec<ImageEntry> {
     let large: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect();
     let long = format!("lib/{}.py", "long".repeat(60));
     vec![
@@ -84,7 +88,7 @@ fn a_file_that_grows_or_shrinks_while_it_is_packed_is_named() {
     for size in [3, 5] {
         let content =
             Content::Piece { path: path.clone(), offset: None, size, is_executable: false };
-        let entries = [Entry { name: "file".into(), content }];
+        let entries = [ImageEntry { name: "file".into(), content }];
         let error =
             pack(&entries, &place.path(&format!("image-{size}")), ONE).expect_err("changed");
         assert!(matches!(&error, ImageError::Changed { path: named } if *named == path), "{error}");
@@ -126,7 +130,7 @@ fn an_image_that_is_cut_or_altered_is_not_used() {
 }
 
 #[test]
-fn an_image_that_was_altered_before_anybody_took_its_digest_is_not_used() {
+fn an_image_that_was_altered_before_its_digest_was_read_is_not_used() {
     let place = Folder::new("altered-before");
     let (path, hurt) = (place.path("image"), place.path("hurt"));
     let packed = pack(&[made("module.py", b"answer = 42\n", false)], &path, ONE).expect("one");
@@ -159,7 +163,7 @@ fn tar_reads_the_plain_archive() {
     assert!(listed.contains(&"long".repeat(60)));
 }
 
-/// A tree: folders with files by short names, whose depth and sizes vary.
+/// Returns a tree: folders with files by short names, whose depths and sizes vary.
 fn tree() -> impl Strategy<Value = BTreeMap<String, Vec<u8>>> {
     let name = prop::collection::vec("[a-c]{1,60}", 1..4).prop_map(|parts| parts.join("/") + ".x");
     prop::collection::btree_map(name, prop::collection::vec(any::<u8>(), 0..2000), 0..20)
@@ -182,4 +186,25 @@ proptest! {
             prop_assert_eq!(fs::read(place.path("out").join(name)).expect("it came"), bytes);
         }
     }
+}
+
+/// A file on a disk that is full when the last bytes come.
+struct FullDisk;
+
+impl std::io::Write for FullDisk {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        Err(std::io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn an_archive_whose_last_bytes_cannot_be_written_is_an_error() {
+    let mut out = std::io::BufWriter::with_capacity(1 << 20, FullDisk);
+    let written = write_tar(&environment(), Path::new("archive"), &mut out);
+    assert!(written.is_err(), "a buffered writer loses the error if it is dropped");
+    drop(out.into_parts());
 }

@@ -1,9 +1,9 @@
-//! CRC-32C (Castagnoli): every damage of up to 32 neighbouring bits is found, and others but for one in 2^32.
+//! CRC-32C (Castagnoli): detects every damage of up to 32 adjacent bits, and misses one in 2^32 of other damages.
 //!
-//! Eight bytes a step by tables, without the processor's instruction, which only unsafe code can name. Source: Kounavis and
-//! Berry, "A systematic approach to building high performance software-based CRC generators", 2005.
+//! It handles eight bytes per step, with tables. It does not use the processor's CRC instruction, which needs unsafe code.
+//! Source: Kounavis and Berry, "A systematic approach to building high performance software-based CRC generators", 2005.
 
-/// The polynomial, reflected.
+/// The polynomial, with its bits reflected.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
 const TABLES: [[u32; 256]; 8] = tables();
@@ -35,17 +35,17 @@ const fn tables() -> [[u32; 256]; 8] {
     tables
 }
 
-/// A checksum in the making.
+/// The state of a checksum over the bytes so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Checksum(u32);
 
 impl Checksum {
-    /// Of no bytes yet.
+    /// Returns the checksum of no bytes.
     pub const fn new() -> Checksum {
         Checksum(u32::MAX)
     }
 
-    /// With these bytes behind the others.
+    /// Returns the checksum with `bytes` appended.
     pub fn with(self, bytes: &[u8]) -> Checksum {
         let mut state = self.0;
         let (chunks, rest) = bytes.as_chunks::<8>();
@@ -60,7 +60,7 @@ impl Checksum {
         Checksum(state)
     }
 
-    /// The checksum itself.
+    /// Returns the final checksum.
     pub const fn value(self) -> u32 {
         !self.0
     }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn the_standard_s_examples_come_out() {
-        // RFC 3720, B.4, and the check value of the catalogue of CRCs.
+        // Examples of RFC 3720, B.4, and the check value of the catalogue of CRCs.
         let cases: [(&[u8], u32); 4] = [
             (b"123456789", 0xe306_9283),
             (&[0; 32], 0x8a91_36aa),

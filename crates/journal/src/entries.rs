@@ -1,49 +1,50 @@
-//! Reading: the entries of a journal one after the other, up to the first that is torn or damaged.
+//! Reading: the entries of a journal in order, up to the first that is torn or damaged.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::{JournalError, system};
-use crate::format::{HEAD_SIZE, Head, PREFIX_SIZE, Prefix};
+use crate::format::{HEAD_SIZE, JournalHeader, PREFIX_SIZE, Prefix};
 
-/// So much is asked of the system at once, in bytes: a million small entries are 120 reads.
+/// Size of the read buffer, bytes: a million small entries are 120 reads.
 const READ_SIZE: usize = 1 << 20;
 
-/// One entry, as long as nothing else is read.
+/// One entry, valid until the next read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry<'a> {
-    /// Its key.
+pub struct JournalEntry<'a> {
+    /// The key.
     pub key: &'a [u8],
-    /// Its value.
+    /// The value.
     pub value: &'a [u8],
 }
 
-/// The entries of a journal, in the order in which they were appended.
+/// A reader of a journal's entries, in the order in which they were appended.
 ///
-/// Reads up to the size that the source had at the beginning: a journal that is being written may be read, and the entry
-/// that is just being written counts as torn.
+/// It reads up to the size that the source had at the beginning. A reader may therefore run beside the writer; an entry
+/// that the writer has not finished counts as torn.
 #[derive(Debug)]
 pub struct Entries<R> {
     source: BufReader<R>,
     path: PathBuf,
-    /// Bytes of the source that have not been looked at.
+    /// Bytes of the source after the last whole entry.
     left: u64,
-    /// Where the last good entry ended.
+    /// End of the last whole entry, bytes from the start.
     end: u64,
     count: u64,
     is_over: bool,
+    /// Key of the last entry, and pickle's `0` opcode ("drop") that follows it in the file.
     key_and_drop: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl Entries<File> {
-    /// Opens a file for reading only; takes no lock and changes nothing.
+    /// Opens a file for reading only. Takes no lock and changes nothing.
     ///
     /// # Errors
-    /// It cannot be read, or is no journal of a version known here.
+    /// The file cannot be read, is no journal, or has an unknown version.
     pub fn open(path: &Path) -> Result<Entries<File>, JournalError> {
-        // Not after opening: to open a pipe is to wait for its writer.
+        // Check this before opening: opening a pipe would wait for its writer.
         if !path.metadata().map_err(system(path, "look at it"))?.is_file() {
             return Err(JournalError::NotAJournal { path: path.to_owned() });
         }
@@ -54,10 +55,10 @@ impl Entries<File> {
 }
 
 impl<R: Read> Entries<R> {
-    /// Reads a journal of `size` bytes from any source; `path` is what errors name.
+    /// Reads a journal of `size` bytes from any source. Errors name `path`.
     ///
     /// # Errors
-    /// As [`Entries::open`].
+    /// The errors of [`Entries::open`].
     pub fn new(source: R, size: u64, path: &Path) -> Result<Entries<R>, JournalError> {
         let capacity = usize::try_from(size).unwrap_or(READ_SIZE).min(READ_SIZE);
         let mut source = BufReader::with_capacity(capacity, source);
@@ -65,13 +66,15 @@ impl<R: Read> Entries<R> {
         let limit = size.min(HEAD_SIZE as u64);
         let read = source.by_ref().take(limit).read_to_end(&mut head);
         read.map_err(system(path, "read it"))?;
-        let (end, is_over) = match Head::of(&head) {
-            Head::Known => (HEAD_SIZE as u64, false),
-            Head::Torn => (0, true),
-            Head::Other(version) => {
+        let (end, is_over) = match JournalHeader::of(&head) {
+            JournalHeader::Known => (HEAD_SIZE as u64, false),
+            JournalHeader::Torn => (0, true),
+            JournalHeader::Other(version) => {
                 return Err(JournalError::UnknownVersion { path: path.to_owned(), version });
             }
-            Head::Foreign => return Err(JournalError::NotAJournal { path: path.to_owned() }),
+            JournalHeader::Foreign => {
+                return Err(JournalError::NotAJournal { path: path.to_owned() });
+            }
         };
         Ok(Entries {
             source,
@@ -85,36 +88,43 @@ impl<R: Read> Entries<R> {
         })
     }
 
-    /// The next entry; `None` behind the last one that is whole.
+    /// Returns the next entry; `None` after the last whole one. The entry borrows the reader's buffers, and must be dropped
+    /// before the next call.
     ///
     /// # Errors
-    /// The source could not be read. What was read before stays good.
+    /// The source could not be read. Entries that were returned before remain valid. Later calls return `None`: the reader
+    /// does not know at which byte an entry begins.
     #[expect(clippy::should_implement_trait, reason = "an entry lends the reader's memory")]
-    pub fn next(&mut self) -> Result<Option<Entry<'_>>, JournalError> {
-        if self.is_over || !self.read_entry().map_err(system(&self.path, "read it"))? {
-            self.is_over = true;
+    pub fn next(&mut self) -> Result<Option<JournalEntry<'_>>, JournalError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        // An error ends the reading, as a torn entry does.
+        let read = self.read_entry();
+        self.is_over = !matches!(read, Ok(true));
+        if !read.map_err(system(&self.path, "read it"))? {
             return Ok(None);
         }
         let key = &self.key_and_drop[..self.key_and_drop.len() - 1];
-        Ok(Some(Entry { key, value: &self.value }))
+        Ok(Some(JournalEntry { key, value: &self.value }))
     }
 
-    /// How many entries have been read.
+    /// Returns the number of entries read.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Where the last entry that was read ends, in bytes from the beginning.
+    /// Returns the end of the last entry read, bytes from the start.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Bytes behind the last whole entry; 0 until there are no more entries.
+    /// Returns the number of bytes after the last whole entry; 0 while entries are left to read.
     pub fn lost(&self) -> u64 {
         if self.is_over { self.left } else { 0 }
     }
 
-    /// Whether there was one more whole entry. What is left of the source shrinks only by whole ones.
+    /// Reads an entry. Returns false if there is no further whole one. Only whole entries reduce `left`.
     fn read_entry(&mut self) -> io::Result<bool> {
         let mut prefix = [0; PREFIX_SIZE];
         if self.left < PREFIX_SIZE as u64 || !self.fill(&mut prefix)? {
@@ -138,7 +148,8 @@ impl<R: Read> Entries<R> {
         Ok(true)
     }
 
-    /// Grows with what is really there: a sparse file may claim more than there is memory for.
+    /// Reads a value. Returns false if the source ends early. The memory touched grows with the bytes actually read: a
+    /// sparse file may claim more than fits in memory.
     fn read_value(&mut self, size: u64) -> io::Result<bool> {
         self.value.clear();
         let expected = usize::try_from(size).map_err(|_| io::ErrorKind::OutOfMemory)?;
@@ -146,7 +157,7 @@ impl<R: Read> Entries<R> {
         Ok(self.source.by_ref().take(size).read_to_end(&mut self.value)? == expected)
     }
 
-    /// Whether the source had so many bytes.
+    /// Fills `bytes` from the source. Returns false if the source ends early.
     fn fill(&mut self, bytes: &mut [u8]) -> io::Result<bool> {
         match self.source.read_exact(bytes) {
             Ok(()) => Ok(true),

@@ -1,82 +1,82 @@
-//! What can go wrong with a journal.
+//! Errors of journals.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Why a journal could not be opened, read or written.
+/// The reason why a journal could not be opened, read or written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// The file exists and holds something else; it was not touched.
-    #[error("{} is no journal", path.display())]
+    /// The file exists and is not a journal; it was not changed.
+    #[error("{} is not a journal", path.display())]
     NotAJournal {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A version that this program does not know; it was not touched.
-    #[error("{} has version {version} of the journal's format, which is unknown here", path.display())]
+    /// The journal has a version that this program does not know; it was not changed.
+    #[error("{} has version {version} of the journal format, which this version of gristmill does not know", path.display())]
     UnknownVersion {
-        /// Which file.
+        /// Path of the journal.
         path: PathBuf,
-        /// The version it has.
+        /// Version of the journal.
         version: u8,
     },
-    /// Another process, or another part of this one, has it open for writing.
+    /// Another process, or another writer in this process, has the journal open for writing.
     #[error("{} is being written by another process", path.display())]
     Locked {
-        /// Which file.
+        /// Path of the journal.
         path: PathBuf,
     },
-    /// A key must fit its entry's frame.
-    #[error("a key of {size} bytes is too long for a journal: at most {limit}")]
+    /// The key is too long for the frame of an entry.
+    #[error("a key of {size} bytes is too long for a journal: the limit is {limit}")]
     KeyTooLong {
-        /// Its size in bytes.
+        /// Size of the key, bytes.
         size: usize,
-        /// The most there may be.
+        /// Longest valid key, bytes.
         limit: usize,
     },
-    /// An append failed and could not be undone; nothing can be appended any more.
-    #[error("{} takes no more entries: an earlier one failed and could not be undone", path.display())]
+    /// An append failed and could not be undone; the journal takes no further entries.
+    #[error("{} accepts no more entries: an earlier append failed and could not be undone", path.display())]
     Broken {
-        /// Which file.
+        /// Path of the journal.
         path: PathBuf,
     },
-    /// The operating system refused.
+    /// The operating system refused an operation.
     #[error("{}: cannot {action}: {source}", path.display())]
     System {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was tried.
+        /// Operation that failed.
         action: &'static str,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
 
 impl JournalError {
-    /// A name that stays the same.
+    /// Returns the code that the exception in Python has.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            JournalError::NotAJournal { .. } => "not-a-journal",
-            JournalError::UnknownVersion { .. } => "unknown-version",
-            JournalError::Locked { .. } => "locked",
-            JournalError::KeyTooLong { .. } => "key-too-long",
-            JournalError::Broken { .. } => "broken",
-            JournalError::System { .. } => "system",
+            JournalError::NotAJournal { .. } => "not_a_journal",
+            JournalError::UnknownVersion { .. } => "journal_unknown_version",
+            JournalError::Locked { .. } => "journal_locked",
+            JournalError::KeyTooLong { .. } => "journal_key_too_long",
+            JournalError::Broken { .. } => "journal_broken",
+            JournalError::System { .. } => "journal_system",
         }
     }
 
-    /// Whether the same may succeed later: after another writer has closed, or with more room on the disk.
+    /// Returns true if a retry may succeed: after another writer has closed the journal, or with more room on the disk.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self, JournalError::Locked { .. } | JournalError::System { .. })
     }
 }
 
-/// Names the file and the action that an operating error belongs to.
+/// Returns a function that turns an operating system error into a [`JournalError`] with this file and action.
 pub fn system(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> JournalError {
     move |source| JournalError::System { path: path.to_owned(), action, source }
 }

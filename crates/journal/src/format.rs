@@ -1,17 +1,17 @@
-//! The bytes of a journal: its head and the frames of its entries.
+//! The bytes of a journal: its header and the frames of its entries. The frame of an entry is all of it but its value.
 
 use crate::checksum::Checksum;
 use crate::error::JournalError;
 
-/// The longest key, in bytes.
+/// Longest key, bytes.
 pub const KEY_SIZE_MAX: usize = u8::MAX as usize - FIXED_SIZE;
 
-/// The size of a value and the checksum.
+/// Bytes of the value's size and the checksum in a frame.
 const FIXED_SIZE: usize = 12;
-/// What is in front of the key.
+/// Bytes of an entry before its key.
 pub const PREFIX_SIZE: usize = 2 + FIXED_SIZE;
 
-/// Pickle's opcodes for bytes of up to 255 and for dropping what was pushed last.
+/// Pickle's opcodes: `C` pushes up to 255 bytes, `0` drops the last pushed object.
 const PUSH: u8 = b'C';
 const DROP: u8 = b'0';
 
@@ -19,38 +19,44 @@ const VERSION: u8 = 1;
 pub const HEAD_SIZE: usize = 16;
 const VERSION_AT: usize = HEAD_SIZE - 2;
 
-/// What every journal begins with: protocol 4, and eleven bytes that are pushed and dropped.
+/// First bytes of every journal: pickle protocol 4, and eleven bytes that are pushed and dropped.
 pub const HEAD: [u8; HEAD_SIZE] = *b"\x80\x04C\x0bgristmill\0\x010";
 const _: () = assert!(HEAD[VERSION_AT] == VERSION && HEAD[HEAD_SIZE - 1] == DROP);
 
-/// What the first bytes of a file say of it.
+/// The type of a file, as its first bytes show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Head {
-    /// A journal of this version.
+pub enum JournalHeader {
+    /// A journal of the version that this program writes.
     Known,
-    /// Too short, but so far the head of a journal: its first write was torn, or never happened.
+    /// A file shorter than a header that begins like one: the first write was torn, or did not happen.
     Torn,
-    /// A journal of another version.
+    /// A journal of another version, which is given.
     Other(u8),
-    /// Something else.
+    /// A file that is not a journal.
     Foreign,
 }
 
-impl Head {
-    /// Looks at the first bytes of a file, at most [`HEAD_SIZE`].
-    pub fn of(bytes: &[u8]) -> Head {
+impl JournalHeader {
+    /// Returns the type of a file from its first bytes, at most [`HEAD_SIZE`].
+    pub fn of(bytes: &[u8]) -> JournalHeader {
         if HEAD.starts_with(bytes) {
-            return if bytes.len() == HEAD_SIZE { Head::Known } else { Head::Torn };
+            return if bytes.len() == HEAD_SIZE {
+                JournalHeader::Known
+            } else {
+                JournalHeader::Torn
+            };
         }
         match bytes.get(VERSION_AT) {
-            Some(&version) if bytes[..VERSION_AT] == HEAD[..VERSION_AT] => Head::Other(version),
-            _ => Head::Foreign,
+            Some(&version) if bytes[..VERSION_AT] == HEAD[..VERSION_AT] => {
+                JournalHeader::Other(version)
+            }
+            _ => JournalHeader::Foreign,
         }
     }
 }
 
-/// The sizes of an entry, as its first bytes tell them; nothing has been checked but that they can be.
+/// The first bytes of an entry. They are decoded, but the checksum is not verified yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prefix {
     pub key_size: usize,
@@ -59,7 +65,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// `None` where no entry begins.
+    /// Decodes the first bytes of an entry. Returns `None` if no entry begins here.
     pub fn decode(bytes: &[u8; PREFIX_SIZE]) -> Option<Prefix> {
         let [push, size, value_size @ .., a, b, c, d] = *bytes;
         if push != PUSH {
@@ -72,20 +78,20 @@ impl Prefix {
         })
     }
 
-    /// Whether these are the bytes that were written; `key` has the byte behind the key at its end.
+    /// Returns true if the checksum matches. `key_and_drop` is the key with the byte that follows it.
     pub fn fits(&self, key_and_drop: &[u8], value: &[u8]) -> bool {
         let Some((&DROP, key)) = key_and_drop.split_last() else { return false };
         key.len() == self.key_size && self.checksum == checksum(key, value)
     }
 }
 
-/// Covers the sizes too, so that no byte can move from key to value.
+/// Computes the checksum of an entry. It covers the sizes too, so that no byte can move from the key to the value.
 fn checksum(key: &[u8], value: &[u8]) -> u32 {
     let sizes = [key.len() as u64, value.len() as u64].map(u64::to_le_bytes);
     Checksum::new().with(sizes.as_flattened()).with(key).with(value).value()
 }
 
-/// Appends an entry to a buffer, all but its value.
+/// Appends an entry without its value to a buffer.
 ///
 /// # Errors
 /// The key is longer than [`KEY_SIZE_MAX`].
@@ -115,13 +121,13 @@ mod tests {
     #[test]
     fn a_file_is_known_by_its_first_bytes() {
         for size in 0..HEAD_SIZE {
-            assert_eq!(Head::of(&HEAD[..size]), Head::Torn);
+            assert_eq!(JournalHeader::of(&HEAD[..size]), JournalHeader::Torn);
         }
-        assert_eq!(Head::of(&HEAD), Head::Known);
+        assert_eq!(JournalHeader::of(&HEAD), JournalHeader::Known);
         let mut newer = HEAD;
         newer[VERSION_AT] = 2;
-        assert_eq!(Head::of(&newer), Head::Other(2));
-        assert_eq!(Head::of(b"\x80\x05"), Head::Foreign);
+        assert_eq!(JournalHeader::of(&newer), JournalHeader::Other(2));
+        assert_eq!(JournalHeader::of(b"\x80\x05"), JournalHeader::Foreign);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Writing: one process appends entries, and each is with the kernel when its call returns.
+//! Writing: one process appends entries. The kernel has an entry once the call that appends it returns.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -9,42 +9,43 @@ use crate::entries::Entries;
 use crate::error::{JournalError, system};
 use crate::format::{HEAD, encode_frame};
 
-/// Values up to this size are copied behind their frames and written with them; larger ones are a write of their own.
+/// Largest value that is copied after its frame and written together with it, bytes. Larger values take a write of their
+/// own.
 const COPIED_SIZE_MAX: usize = 64 << 10;
-/// So much is gathered before it is written, in bytes: larger writes are not cheaper by the byte.
+/// Bytes that are gathered before a write: larger writes do not cost less per byte.
 const GATHERED_SIZE_MAX: usize = 1 << 20;
 
-/// What a journal promises.
+/// The durability of a journal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Each append waits for the disk: entries survive a power loss, and cost milliseconds instead of microseconds.
+pub struct JournalOptions {
+    /// True if each append waits for the disk: entries survive a power loss, and cost milliseconds instead of microseconds.
     pub durable: bool,
 }
 
-/// A journal open for writing; dropping it gives its lock back.
+/// A journal open for writing. Dropping it releases its lock.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
     path: PathBuf,
-    options: Options,
-    /// Where the next entry goes.
+    options: JournalOptions,
+    /// Offset of the next entry.
     end: u64,
     recovered: u64,
     lost: u64,
     is_broken: bool,
-    /// Frames and small values on their way.
+    /// Frames and small values that are not written yet.
     gathered: Vec<u8>,
 }
 
 impl Journal {
-    /// Opens a journal for writing, or makes one; cuts off what is torn or damaged at its end.
+    /// Opens a journal for writing, or creates one. Cuts off the file at the first torn or damaged entry.
     ///
-    /// Where the file system knows no locks (some parallel ones), there is none, and the caller has to see to it that
-    /// nobody else writes.
+    /// Some parallel file systems have no locks. There the journal takes none, and the caller must ensure that no other
+    /// process writes.
     ///
     /// # Errors
-    /// Another process writes it (retry once it has ended), it is no journal, or the system refuses.
-    pub fn open(path: &Path, options: Options) -> Result<Journal, JournalError> {
+    /// Another process writes to the journal (retry once it has ended), the file is no journal, or the system refuses.
+    pub fn open(path: &Path, options: JournalOptions) -> Result<Journal, JournalError> {
         if path.exists() && !path.is_file() {
             return Err(JournalError::NotAJournal { path: path.to_owned() });
         }
@@ -64,36 +65,38 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Entries that were there when it was opened.
+    /// Returns the number of entries that the journal had when it was opened.
     pub fn recovered(&self) -> u64 {
         self.recovered
     }
 
-    /// Bytes that were cut off when it was opened: of an entry that was not finished, or damaged, and all behind it.
+    /// Returns the number of bytes that were cut off at opening: an unfinished or damaged entry, and all bytes after it.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Its file.
+    /// Returns the path of the journal.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Appends one entry: it survives this process once this returns, and with [`Options::durable`] the machine.
+    /// Appends one entry. The entry survives the death of this process once this method returns, and a power loss if
+    /// [`JournalOptions::durable`] is set.
     ///
     /// # Errors
-    /// The key is too long, or the system refuses, as when the disk is full: then the journal is as it was before, and
-    /// the same append may succeed later.
+    /// The key is too long, or the system refuses, for example because the disk is full; in the latter case, a retry may
+    /// succeed. The journal is unchanged, unless the bytes of the failed append cannot be removed: then this and all later
+    /// appends fail, the later ones with [`JournalError::Broken`].
     pub fn append(&mut self, key: &[u8], value: &[u8]) -> Result<(), JournalError> {
         self.append_all([(key, value)])
     }
 
     /// Appends entries with as few system calls as possible: all of them or, on an error, none.
     ///
-    /// After the death of the process within this call, the first of them may be there.
+    /// If the process dies within this call, the journal may have only some of the entries: the first ones, in order.
     ///
     /// # Errors
-    /// As [`Journal::append`].
+    /// The errors of [`Journal::append`].
     pub fn append_all<'a>(
         &mut self,
         entries: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
@@ -108,13 +111,14 @@ impl Journal {
         self.gathered.clear();
         if done.is_err() {
             self.end = before;
-            // Nothing of it may stay: the next entry is written over it, and a rest would look like damage.
+            // Remove all bytes of these entries: a shorter next entry would overwrite only a part of them, and the rest
+            // would look like damage.
             self.is_broken = self.file.set_len(before).is_err();
         }
         done
     }
 
-    /// Waits until the disk has every entry.
+    /// Waits until all entries are on the disk.
     ///
     /// # Errors
     /// The system could not write; entries may be lost if the machine stops.
@@ -122,7 +126,7 @@ impl Journal {
         self.file.sync_data().map_err(system(&self.path, "flush it to the disk"))
     }
 
-    /// Brings the file to the state that the first append expects.
+    /// Prepares the file for the first append.
     fn begin(&mut self) -> io::Result<()> {
         if self.lost > 0 {
             self.file.set_len(self.end)?;
@@ -133,7 +137,7 @@ impl Journal {
         }
         if self.options.durable {
             self.file.sync_all()?;
-            // The name is in the folder's data.
+            // The file's name is in the data of its folder.
             let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
             File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
         }

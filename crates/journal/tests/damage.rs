@@ -1,21 +1,22 @@
-//! Whatever happens to the bytes of a journal, what comes back is a beginning of what was written.
+//! Reading returns a prefix of the entries that were written, whatever happens to the bytes of a journal.
 
 mod support;
 
+use std::io::{self, Read};
 use std::path::Path;
 
-use gristmill_journal::{Entries, Journal, JournalError, Options};
+use gristmill_journal::{Entries, Journal, JournalError, JournalOptions};
 use proptest::prelude::*;
 use support::Folder;
 
 type Pair = (Vec<u8>, Vec<u8>);
 const HEAD_SIZE: usize = 16;
 
-/// The bytes of a journal with these entries, and where each of them ends.
+/// Returns the bytes of a journal with these entries, and the offset at which each entry ends.
 fn journal_of(folder: &Folder, pairs: &[Pair]) -> (Vec<u8>, Vec<usize>) {
     let path = folder.file("whole");
     let _ = std::fs::remove_file(&path);
-    let mut journal = Journal::open(&path, Options::default()).expect("a new journal");
+    let mut journal = Journal::open(&path, JournalOptions::default()).expect("a new journal");
     let size = || std::fs::metadata(&path).expect("it was made").len();
     let mut ends = Vec::new();
     for (key, value) in pairs {
@@ -25,7 +26,7 @@ fn journal_of(folder: &Folder, pairs: &[Pair]) -> (Vec<u8>, Vec<usize>) {
     (std::fs::read(&path).expect("it was made"), ends)
 }
 
-/// What can be read of these bytes, and how many of them are lost.
+/// Returns the entries that can be read from these bytes, and the number of lost bytes.
 fn read(bytes: &[u8]) -> Result<(Vec<Pair>, u64), JournalError> {
     let mut entries = Entries::new(bytes, bytes.len() as u64, Path::new("bytes"))?;
     let mut pairs = Vec::new();
@@ -40,10 +41,51 @@ fn pairs() -> impl Strategy<Value = Vec<Pair>> {
     prop::collection::vec((bytes(40), bytes(60)), 0..6)
 }
 
-/// Each example is cut at, or flipped in, every one of its bytes: there need not be many.
+/// Returns a configuration with few cases: each example is cut at, or flipped in, every one of its bytes.
 fn few() -> ProptestConfig {
     let all = ProptestConfig::default();
     ProptestConfig { cases: all.cases / 8, ..all }
+}
+
+/// A source that fails once, at one of its bytes, and then goes on.
+struct FailsOnce<'a> {
+    bytes: &'a [u8],
+    until: Option<usize>,
+}
+
+impl Read for FailsOnce<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let limit = match self.until {
+            Some(0) => {
+                self.until = None;
+                return Err(io::Error::from_raw_os_error(5));
+            }
+            Some(left) => left.min(out.len()),
+            None => out.len(),
+        };
+        let count = self.bytes.read(&mut out[..limit])?;
+        self.until = self.until.map(|left| left - count);
+        Ok(count)
+    }
+}
+
+#[test]
+fn after_an_error_of_the_source_no_entry_is_read() {
+    let folder = Folder::new("source-error");
+    let (inner, _) = journal_of(&folder, &[(b"never".to_vec(), b"appended".to_vec())]);
+    let (bytes, ends) = journal_of(
+        &folder,
+        &[(b"a".to_vec(), b"1".to_vec()), (b"b".to_vec(), inner[HEAD_SIZE..].to_vec())],
+    );
+    // The source fails at the second value, which holds the bytes of an entry.
+    let inside =
+        bytes.windows(inner.len() - HEAD_SIZE).position(|part| part == &inner[HEAD_SIZE..]);
+    let source = FailsOnce { bytes: &bytes, until: inside };
+    let mut entries = Entries::new(source, bytes.len() as u64, Path::new("bytes")).expect("a head");
+    assert_eq!(entries.next().expect("the first is whole").expect("it is there").key, b"a");
+    assert!(matches!(entries.next(), Err(JournalError::System { .. })));
+    assert_eq!(entries.next().expect("no second error"), None);
+    assert_eq!((entries.count(), entries.end()), (1, ends[0] as u64));
 }
 
 proptest! {
@@ -70,7 +112,7 @@ proptest! {
             prop_assert_eq!(lost, expected_lost as u64);
 
             std::fs::write(&path, &bytes[..cut]).expect("there is room");
-            let mut journal = Journal::open(&path, Options::default()).expect("a torn journal");
+            let mut journal = Journal::open(&path, JournalOptions::default()).expect("a torn journal");
             prop_assert_eq!((journal.recovered(), journal.lost()), (whole as u64, lost));
             journal.append(b"after", b"the cut").expect("there is room");
             let mut expected = pairs[..whole].to_vec();
@@ -132,15 +174,20 @@ fn an_entry_that_claims_more_than_there_is_takes_no_memory() {
 #[test]
 fn what_is_no_journal_is_refused_and_not_touched() {
     let folder = Folder::new("foreign");
-    for (bytes, code) in
-        [(&b"a diary"[..], "not-a-journal"), (b"\x80\x04C\x0bgristmill\0\x020", "unknown-version")]
-    {
+    for (bytes, code) in [
+        (&b"a diary"[..], "not_a_journal"),
+        (b"\x80\x04C\x0bgristmill\0\x020", "journal_unknown_version"),
+    ] {
         let path = folder.file("diary");
         std::fs::write(&path, bytes).expect("there is room");
-        assert_eq!(Journal::open(&path, Options::default()).expect_err("foreign").code(), code);
+        assert_eq!(
+            Journal::open(&path, JournalOptions::default()).expect_err("foreign").code(),
+            code
+        );
         assert_eq!(Entries::open(&path).expect_err("foreign").code(), code);
         assert_eq!(std::fs::read(&path).expect("it is there"), bytes);
     }
-    let refused = Journal::open(&folder.file("."), Options::default()).expect_err("a folder");
-    assert_eq!(refused.code(), "not-a-journal");
+    let refused =
+        Journal::open(&folder.file("."), JournalOptions::default()).expect_err("a folder");
+    assert_eq!(refused.code(), "not_a_journal");
 }

@@ -1,4 +1,4 @@
-//! One writer at a time, whose entries are all there after whatever ends it.
+//! One writer at a time, whose entries survive it however it ends.
 
 mod support;
 
@@ -6,13 +6,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, Command, Stdio};
 
-use gristmill_journal::{Entries, Journal, Options};
+use gristmill_journal::{Entries, Journal, JournalOptions};
 use support::Folder;
 
-/// How often the writer is killed, every time elsewhere.
+/// Number of times that the writer is killed, each time after another number of entries.
 const KILLS: u64 = 16;
 
-/// Numbers that look random and are the same for the same seed. Source: Vigna, splitmix64, 2015.
+/// A generator of pseudo-random numbers from a seed. Source: Vigna, splitmix64, 2015.
 struct Numbers(u64);
 
 impl Numbers {
@@ -28,10 +28,11 @@ impl Numbers {
     }
 }
 
-/// The environment variable that tells a child its journal.
+/// Environment variable with the path of a child's journal.
 const PATH: &str = "GRISTMILL_JOURNAL_OF_TEST";
 
-/// A child process that runs the ignored test `name` of this program on a journal, after `preparation` of the shell.
+/// Returns a command that runs the ignored test `name` of this program on a journal, after the shell commands
+/// `preparation`.
 fn child(name: &str, journal: &Path, preparation: &str) -> Command {
     let program = std::env::current_exe().expect("a test knows its program");
     let mut command = Command::new("sh");
@@ -40,12 +41,12 @@ fn child(name: &str, journal: &Path, preparation: &str) -> Command {
     command
 }
 
-/// The journal of this child; `None` where nobody made this process one.
+/// Returns the journal of this child process; `None` in any other process.
 fn path_of_child() -> Option<PathBuf> {
     std::env::var_os(PATH).map(PathBuf::from)
 }
 
-/// The entry of a number: small ones, and now and then one of several writes.
+/// Returns the value of an entry: mostly small, and for one in 64 so large that it takes several writes.
 fn value_of(number: u64) -> Vec<u8> {
     let size = if number % 64 == 63 { 70_000 + number } else { number % 300 };
     (0..size).map(|at| (number * 31 + at * 7).to_le_bytes()[0]).collect()
@@ -56,7 +57,7 @@ fn append(journal: &mut Journal, number: u64) {
     appended.expect("there is room");
 }
 
-/// How many entries a journal holds; each has to be the one of its place.
+/// Returns the number of entries in a journal. Asserts that each entry is the one expected at its index.
 fn count_checked(path: &Path) -> u64 {
     let mut entries = Entries::open(path).expect("a journal");
     let mut number = 0_u64;
@@ -72,22 +73,23 @@ fn count_checked(path: &Path) -> u64 {
 #[ignore = "runs in the children of the next test"]
 fn appends_and_says_so_until_it_is_killed() {
     let Some(path) = path_of_child() else { return };
-    let mut journal = Journal::open(&path, Options::default()).expect("nobody else writes");
+    let mut journal =
+        Journal::open(&path, JournalOptions::default()).expect("no other process writes");
     let mut number = journal.recovered();
     loop {
         append(&mut journal, number);
         number += 1;
-        // The test framework would keep what goes through its own macros.
+        // The test framework would capture output of its own macros.
         let line = format!("appended {number}\n");
         std::io::stderr().write_all(line.as_bytes()).expect("the parent listens");
     }
 }
 
-/// The number of the last line that says so, after up to `at_most` of them.
+/// Reads up to `at_most` lines. Returns the number of the last entry that the writer acknowledged.
 fn acknowledged(lines: &mut BufReader<ChildStderr>, at_most: u64) -> Option<u64> {
     let (mut last, mut line, mut count) = (None, String::new(), 0);
     while count < at_most && lines.read_line(&mut line).expect("text") > 0 {
-        // The last line may be cut as the child was; then its number is not the one that was said.
+        // The kill may cut the last line; then its number is wrong and not counted.
         let number = line.strip_suffix('\n').and_then(|line| line.strip_prefix("appended "));
         last = number.and_then(|number| number.parse().ok()).or(last);
         (count, line) = (count + 1, String::new());
@@ -123,14 +125,14 @@ fn what_was_acknowledged_is_there_after_a_kill_at_any_moment() {
 fn a_second_writer_is_refused_and_readers_are_not() {
     let folder = Folder::new("lock");
     let path = folder.file("journal");
-    let mut journal = Journal::open(&path, Options::default()).expect("a new journal");
+    let mut journal = Journal::open(&path, JournalOptions::default()).expect("a new journal");
     append(&mut journal, 0);
-    let second = Journal::open(&path, Options::default()).expect_err("the first has it");
-    assert_eq!(second.code(), "locked");
+    let second = Journal::open(&path, JournalOptions::default()).expect_err("the first has it");
+    assert_eq!(second.code(), "journal_locked");
     assert!(second.to_string().contains("is being written by another process"));
     assert_eq!(count_checked(&path), 1);
     drop(journal);
-    let journal = Journal::open(&path, Options::default()).expect("the first is gone");
+    let journal = Journal::open(&path, JournalOptions::default()).expect("the first is gone");
     assert_eq!((journal.recovered(), journal.lost()), (1, 0));
 }
 
@@ -140,9 +142,10 @@ fn many_entries_at_once_are_as_many_appended_alone() {
     let (alone, together) = (folder.file("alone"), folder.file("together"));
     let values: Vec<_> =
         (0..200).map(|number: u64| (number.to_le_bytes(), value_of(number))).collect();
-    let mut journal = Journal::open(&alone, Options::default()).expect("a new journal");
+    let mut journal = Journal::open(&alone, JournalOptions::default()).expect("a new journal");
     (0..200).for_each(|number| append(&mut journal, number));
-    let mut journal = Journal::open(&together, Options { durable: true }).expect("a new journal");
+    let mut journal =
+        Journal::open(&together, JournalOptions { durable: true }).expect("a new journal");
     journal.append_all(values.iter().map(|(key, value)| (&key[..], &value[..]))).expect("room");
     journal.sync().expect("a disk");
     assert_eq!(std::fs::read(alone).expect("made"), std::fs::read(&together).expect("made"));
@@ -153,11 +156,11 @@ fn many_entries_at_once_are_as_many_appended_alone() {
 fn an_append_that_fails_leaves_the_journal_as_it_was() {
     let folder = Folder::new("refused");
     let path = folder.file("journal");
-    let mut journal = Journal::open(&path, Options::default()).expect("a new journal");
+    let mut journal = Journal::open(&path, JournalOptions::default()).expect("a new journal");
     append(&mut journal, 0);
     let key = [0; 1000];
     let batch = [(&b"good"[..], &b"value"[..]), (&key[..], &b"value"[..])];
-    assert_eq!(journal.append_all(batch).expect_err("a long key").code(), "key-too-long");
+    assert_eq!(journal.append_all(batch).expect_err("a long key").code(), "journal_key_too_long");
     append(&mut journal, 1);
     assert_eq!(count_checked(&path), 2);
 }
@@ -166,7 +169,8 @@ fn an_append_that_fails_leaves_the_journal_as_it_was() {
 #[ignore = "runs in the child of the next test"]
 fn appends_until_there_is_no_room_and_then_something_small() {
     let Some(path) = path_of_child() else { return };
-    let mut journal = Journal::open(&path, Options::default()).expect("nobody else writes");
+    let mut journal =
+        Journal::open(&path, JournalOptions::default()).expect("no other process writes");
     append(&mut journal, 0);
     let large = vec![7; 1 << 20];
     let refused = journal.append(b"large", &large).expect_err("the file must not grow so far");

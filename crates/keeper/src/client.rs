@@ -1,4 +1,4 @@
-//! The client's two ends: commands out, events in.
+//! The client's two ends of the control socket: commands out, events in.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -8,32 +8,32 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 use crate::descriptor::{interest, signal_handle, wait};
-use crate::message::{BODY_LIMIT, Command, Event, Program, WorkerKey};
+use crate::message::{BODY_LIMIT, Command, KeeperEvent, Program, Stopped, WorkerKey};
 use crate::process_id;
 use crate::socket::{Outgoing, PACKET_LIMIT, open_packet, receive};
 use crate::status::ExitStatus;
 use crate::token::TreeToken;
 
-/// How long a command waits for a keeper that does not read: it answers within milliseconds unless
-/// it is stopped.
+/// Maximum time that a command waits for a keeper that does not read. A keeper answers within milliseconds unless it is
+/// stopped.
 const COMMAND_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a keeper that has closed its socket may take to exit before it is killed.
+/// Maximum time that a keeper that has closed its socket may take to exit before it is killed.
 const EXIT_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Why a command did not reach the keeper.
+/// The reason why a command did not reach the keeper.
 #[derive(Debug, Error)]
 pub enum CommandError {
-    /// The keeper does not read; it is stopped, or the machine is badly overloaded.
-    #[error("the keeper has not taken a command for {} ms", waited.as_millis())]
+    /// The keeper does not read: it is stopped, or the machine is badly overloaded.
+    #[error("the keeper has not read a command for {} ms", waited.as_millis())]
     Busy {
-        /// How long this call waited.
+        /// The time that this call waited.
         waited: Duration,
     },
-    /// The keeper is dead: [`Events::next`] tells how it ended.
-    #[error("the keeper is gone")]
+    /// The keeper is dead: [`Events::next`] returns its exit status.
+    #[error("the keeper has ended")]
     Gone,
-    /// Arguments and environment are beyond what any kernel executes.
-    #[error("a command has {size} bytes, where {BODY_LIMIT} are the limit")]
+    /// Arguments and environment are larger than any kernel executes.
+    #[error("a command has {size} bytes, and the limit is {BODY_LIMIT}")]
     TooLarge {
         /// Size of the command, bytes.
         size: usize,
@@ -41,55 +41,43 @@ pub enum CommandError {
     /// The kernel refused to send it.
     #[error("a command could not be sent: {source}")]
     Send {
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl CommandError {
-    /// A stable name for logs, tests and the Python face.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Busy { .. } => "keeper_busy",
-            Self::Gone => "keeper_gone",
-            Self::TooLarge { .. } => "keeper_command_too_large",
-            Self::Send { .. } => "keeper_command_send",
-        }
-    }
-
-    /// Whether the same command may be sent again.
+    /// Returns true if the same command may be sent again.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Send { .. })
     }
 }
 
-/// The keeper is dead, and reaped.
+/// The error that the keeper is dead and reaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the keeper ended with {status}")]
 pub struct KeeperLost {
-    /// How it ended: code 0 after a shutdown.
+    /// The exit status of the keeper: code 0 after a shutdown.
     pub status: ExitStatus,
 }
 
-/// Sends commands. Any thread may, at the same time.
+/// The sending end for commands. Several threads may use it at the same time.
 #[derive(Debug, Clone)]
 pub struct Commands {
     link: Arc<Link>,
     token: TreeToken,
 }
 
-/// What both ends share.
+/// The part that both ends share.
 #[derive(Debug)]
 pub(crate) struct Link {
     /// The control socket.
     pub(crate) socket: OwnedFd,
     /// The handle of the keeper.
     ///
-    /// The socket alone does not tell that the keeper is dead: a child that another thread of this
-    /// process was forking meanwhile holds a copy of the keeper's end until it executes something,
-    /// or for ever.
+    /// The socket alone does not show that the keeper is dead: if another thread of this process was forking when the
+    /// keeper was launched, its child holds a copy of the keeper's end until it executes a program, or for ever.
     pub(crate) keeper: OwnedFd,
 }
 
@@ -98,7 +86,7 @@ impl Commands {
         Self { link, token }
     }
 
-    /// The mark of this tree, for [`crate::kill_tree_leftovers`].
+    /// Returns the token of this tree, for [`crate::kill_tree_leftovers`].
     #[must_use]
     pub fn token(&self) -> &TreeToken {
         &self.token
@@ -117,7 +105,7 @@ impl Commands {
         self.send(&Command::StartZygote { zygote, program }, descriptors)
     }
 
-    /// Lets a zygote fork a worker; `descriptors` go to the zygote with the order.
+    /// Makes a zygote fork a worker; `descriptors` go to the zygote with the request.
     ///
     /// # Errors
     /// See [`Commands::send`].
@@ -143,7 +131,7 @@ impl Commands {
         self.send(&Command::SpawnFresh { worker, program }, descriptors)
     }
 
-    /// Signals a worker and its descent, with SIGKILL until nothing of it is left.
+    /// Sends a signal to a worker and its descendants. SIGKILL is repeated until all of them are dead.
     ///
     /// # Errors
     /// See [`Commands::send`].
@@ -151,7 +139,15 @@ impl Commands {
         self.send(&Command::Kill { worker, signal }, &[])
     }
 
-    /// Signals a worker alone.
+    /// Kills the processes that one task of a worker started.
+    ///
+    /// # Errors
+    /// See [`Commands::send`].
+    pub fn end_started(&self, worker: WorkerKey, by: Stopped) -> Result<(), CommandError> {
+        self.send(&Command::EndStarted { worker, by }, &[])
+    }
+
+    /// Sends a signal to a worker alone.
     ///
     /// # Errors
     /// See [`Commands::send`].
@@ -159,7 +155,7 @@ impl Commands {
         self.send(&Command::Signal { worker, signal }, &[])
     }
 
-    /// Lets a zygote exit; its workers live on.
+    /// Makes a zygote exit; its workers live on.
     ///
     /// # Errors
     /// See [`Commands::send`].
@@ -167,7 +163,7 @@ impl Commands {
         self.send(&Command::StopZygote { zygote }, &[])
     }
 
-    /// Ends the tree once its workers have exited, or when the grace time is over.
+    /// Ends the tree after its workers have exited, or after the grace time.
     ///
     /// # Errors
     /// See [`Commands::send`].
@@ -176,10 +172,10 @@ impl Commands {
         self.send(&Command::Shutdown { grace_ms }, &[])
     }
 
-    /// Sends any command, with descriptors beside it, which stay the caller's.
+    /// Sends a command with descriptors, which stay the caller's.
     ///
-    /// Success means that the command is under way: a keeper that dies now may not have read it,
-    /// which the events tell.
+    /// Success means that the command is in flight. A keeper that dies now may not have read it, which the events
+    /// report.
     ///
     /// # Errors
     /// See [`CommandError`]. Nothing was sent then.
@@ -227,11 +223,11 @@ impl Commands {
     }
 }
 
-/// Receives events and owns the keeper's process.
+/// The receiving end for events, and the owner of the keeper's process.
 ///
-/// [`Events::next`] returns at once when its descriptor ([`AsFd`]) or [`Events::keeper`] is
-/// readable. Dropping it ends the tree: it hangs up, waits up to a second for the keeper to exit,
-/// and reaps it. In a forked child of the client dropping does nothing.
+/// [`Events::next`] returns at once if its descriptor ([`AsFd`]) or [`Events::keeper`] is readable. Dropping the value
+/// ends the tree: it shuts the socket down, waits up to a second for the keeper to exit, and reaps it. In a forked
+/// child of the client dropping does nothing.
 #[derive(Debug)]
 pub struct Events {
     link: Arc<Link>,
@@ -245,35 +241,36 @@ impl Events {
         Self { link, pid, lost: None, owner: process_id() }
     }
 
-    /// The keeper's process id.
+    /// Returns the keeper's process id.
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// The keeper's handle, readable once it is dead. For waiting only: [`Events::next`] reaps it.
+    /// Returns the keeper's handle, which is readable once the keeper is dead. Use it for waiting only:
+    /// [`Events::next`] reaps the keeper.
     #[must_use]
     pub fn keeper(&self) -> BorrowedFd<'_> {
         self.link.keeper.as_fd()
     }
 
-    /// Waits for the next event, for no longer than `timeout`; `None` waits for ever, zero only
-    /// looks.
+    /// Waits for the next event. A `timeout` of `None` waits for ever; zero does not wait.
     ///
     /// # Errors
-    /// The keeper is dead; events that it had sent come first. The same again from then on.
-    pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Event>, KeeperLost> {
+    /// [`KeeperLost`] if the keeper is dead and all events that it had sent were returned. All later calls return the
+    /// same error.
+    pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<KeeperEvent>, KeeperLost> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             if let Some(lost) = self.lost {
                 return Err(lost);
             }
-            // Whether it is dead is asked before its socket is read for the last time.
+            // This check comes before the last read of the socket, so that no event is missed.
             let dead = is_over(&self.link.keeper, Duration::ZERO);
             match self.look() {
-                Look::Event(event) => return Ok(Some(event)),
-                Look::Nothing if !dead => {}
-                Look::Nothing | Look::Closed => return Err(self.bury()),
+                SocketRead::Event(event) => return Ok(Some(event)),
+                SocketRead::Nothing if !dead => {}
+                SocketRead::Nothing | SocketRead::Closed => return Err(self.bury()),
             }
             let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if rest == Some(Duration::ZERO) {
@@ -289,8 +286,8 @@ impl Events {
         }
     }
 
-    /// Takes a packet if there is one.
-    fn look(&self) -> Look {
+    /// Reads a packet if there is one.
+    fn look(&self) -> SocketRead {
         let mut buffer = [0; PACKET_LIMIT];
         let packet = match receive(self.link.socket.as_fd(), &mut buffer) {
             Ok(packet) if packet.size > 0 => packet,
@@ -300,20 +297,20 @@ impl Events {
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
                 ) =>
             {
-                return Look::Nothing;
+                return SocketRead::Nothing;
             }
-            _ => return Look::Closed,
+            _ => return SocketRead::Closed,
         };
         let size = packet.size;
         let opened = open_packet(&buffer[..size], packet)
-            .and_then(|(kind, body, descriptors)| Event::decode(kind, &body, descriptors));
-        opened.map_or(Look::Closed, Look::Event)
+            .and_then(|(kind, body, descriptors)| KeeperEvent::decode(kind, &body, descriptors));
+        opened.map_or(SocketRead::Closed, SocketRead::Event)
     }
 
-    /// Reaps the keeper, which is dead, exiting, or mad.
+    /// Reaps the keeper, which is dead, exiting, or misbehaving. Kills it if it does not exit in time.
     fn bury(&mut self) -> KeeperLost {
         if !is_over(&self.link.keeper, EXIT_PATIENCE) {
-            // It may have exited just now.
+            // A failure means that it has exited just now.
             let _ = signal_handle(self.link.keeper.as_fd(), libc::SIGKILL);
         }
         let lost = KeeperLost { status: reap(&self.link.keeper, 0) };
@@ -333,7 +330,7 @@ impl Drop for Events {
         if self.lost.is_some() || self.owner != process_id() {
             return;
         }
-        // SAFETY: a plain call on a descriptor that we own.
+        // SAFETY: a plain call on a descriptor that this value owns.
         unsafe { libc::shutdown(self.link.socket.as_raw_fd(), libc::SHUT_RDWR) };
         if is_over(&self.link.keeper, EXIT_PATIENCE) {
             reap(&self.link.keeper, libc::WNOHANG);
@@ -341,14 +338,14 @@ impl Drop for Events {
     }
 }
 
-/// What the socket has.
-enum Look {
-    Event(Event),
+/// The result of reading the socket.
+enum SocketRead {
+    Event(KeeperEvent),
     Nothing,
     Closed,
 }
 
-/// Whether the process behind a handle is dead, or dies within `patience`.
+/// Returns true if the process of a handle is dead or dies within `patience`.
 fn is_over(keeper: &OwnedFd, patience: Duration) -> bool {
     let start = Instant::now();
     loop {
@@ -362,7 +359,7 @@ fn is_over(keeper: &OwnedFd, patience: Duration) -> bool {
     }
 }
 
-/// Reaps the child behind a handle, and only that one.
+/// Reaps the child of a handle, and only that one.
 fn reap(keeper: &OwnedFd, flags: libc::c_int) -> ExitStatus {
     let id = libc::id_t::try_from(keeper.as_raw_fd()).unwrap_or(libc::id_t::MAX);
     loop {

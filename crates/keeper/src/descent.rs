@@ -1,48 +1,52 @@
-//! Finds and signals everything that descends from a process or carries a mark.
+//! The search for all descendants of a process and all processes with a mark, to signal them.
 //!
-//! Three marks are followed: parent links, sessions, and the environment a program was started
-//! with. A process escapes only if it left the session, lost its parents and runs no new program,
-//! all before the first round; as the keeper is the subreaper of its tree, even that one is found
-//! when the whole tree ends. A program started with `GRISTMILL_KEEP=1` and everything below it is
-//! spared, unless it is one of ours (`certain`).
+//! Three properties are followed: parent links, sessions, and the environment that a program was started with. A
+//! process escapes only if it left the session, lost its parents and runs no new program, all before the first round.
+//! The keeper is the subreaper of its tree, so even that process is found when the whole tree ends. A program started
+//! with `GRISTMILL_KEEP=1` and all its descendants are spared, unless it is a zygote or worker of the tree (`certain`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use crate::descriptor::{interest, process_handle, signal_handle, wait};
+use crate::message::{Stopped, WorkerKey};
+use crate::process_id;
 use crate::process_table::{self, Process};
+use crate::started::{TaskProcessMatcher, origin_of};
 use crate::token::{KEEP_VARIABLE, TREE_VARIABLE, TreeToken, WORKER_VARIABLE};
-use crate::{message::WorkerKey, process_id};
 
-/// How long one round waits for the killed to die: most take well below a millisecond, large ones
-/// some ten.
+/// Time that a round waits for killed processes to die. Most take well below a millisecond, large ones about ten.
 const ROUND_TIME: Duration = Duration::from_millis(20);
-/// Rounds before a hunt gives up on what does not die (a process in an uninterruptible call): about
+/// Number of rounds before a kill gives up on processes that do not die, such as one in an uninterruptible call: about
 /// ten seconds.
 const ROUND_LIMIT: u32 = 500;
 
-/// A search for processes that goes on in rounds until nothing is found.
+/// A kill of processes that is repeated in rounds until none is found.
 #[derive(Debug)]
-pub(crate) struct Hunt {
+pub(crate) struct DescendantKill {
     roots: BTreeSet<i32>,
-    /// Sessions that belong to the hunted; grows as members are found.
+    /// Sessions that belong to the targets; grows as members are found.
     sessions: BTreeSet<i32>,
-    /// The hunter's own session, in which zygotes and unfinished births live.
+    /// The session of this process, in which zygotes and workers that are still starting live.
     foreign_session: i32,
-    /// The `NAME=value` that programs of the hunted were started with.
+    /// The `NAME=value` that the targets' programs were started with.
     mark: Vec<u8>,
-    /// Never spared.
+    /// Processes that are never spared.
     certain: BTreeSet<i32>,
-    /// Processes that may not be signalled: they run as somebody else.
+    /// The worker whose processes are the targets, and its tree: processes that it forked have its mark.
+    worker: Option<(WorkerKey, TreeToken)>,
+    /// The task whose processes are the targets, with their descendants.
+    starter: Option<TaskProcessMatcher>,
+    /// Processes that this one may not signal because they run as another user.
     beyond_reach: BTreeSet<(i32, u64)>,
-    /// Everything signalled so far.
+    /// All processes that were signalled, as (id, start).
     hit: BTreeSet<(i32, u64)>,
     signal: i32,
     rounds: u32,
 }
 
-impl Hunt {
+impl DescendantKill {
     fn new(mark: String, signal: i32) -> Self {
         // SAFETY: the call takes an integer and touches no memory.
         let foreign_session = unsafe { libc::getsid(0) };
@@ -52,6 +56,8 @@ impl Hunt {
             foreign_session,
             mark: mark.into_bytes(),
             certain: BTreeSet::new(),
+            worker: None,
+            starter: None,
             beyond_reach: BTreeSet::new(),
             hit: BTreeSet::new(),
             signal,
@@ -59,30 +65,43 @@ impl Hunt {
         }
     }
 
-    /// Hunts one worker and its descent. `pid` must not be reaped before the first round.
+    /// Creates a kill of one worker and its descendants. `pid` must not be reaped before the first round.
     pub(crate) fn worker(key: WorkerKey, pid: i32, token: &TreeToken, signal: i32) -> Self {
-        let mut hunt = Self::new(worker_mark(key, token), signal);
-        hunt.roots.insert(pid);
-        hunt.sessions.insert(pid);
-        hunt.certain.insert(pid);
-        hunt
+        let mut kill = Self::new(worker_mark(key, token), signal);
+        kill.roots.insert(pid);
+        kill.sessions.insert(pid);
+        kill.certain.insert(pid);
+        kill.worker = Some((key, token.clone()));
+        kill
     }
 
-    /// Hunts everything below the calling process and everything with the token; `certain` are its
-    /// zygotes and workers.
+    /// Creates a kill of the processes that one task of a worker started. `pid` is the worker's process if it lives.
+    pub(crate) fn started(
+        key: WorkerKey,
+        pid: Option<i32>,
+        by: Stopped,
+        token: &TreeToken,
+    ) -> Self {
+        let mut kill = Self::new(worker_mark(key, token), libc::SIGKILL);
+        kill.starter = Some(TaskProcessMatcher::new(key, pid, by, token));
+        kill
+    }
+
+    /// Creates a kill of all processes below the calling process and all with the token. `certain` are the zygotes and
+    /// workers of the tree.
     pub(crate) fn tree(token: &TreeToken, certain: BTreeSet<i32>) -> Self {
-        let mut hunt = Self::new(format!("{TREE_VARIABLE}={token}"), libc::SIGKILL);
-        hunt.roots.insert(process_id());
-        hunt.certain = certain;
-        hunt
+        let mut kill = Self::new(format!("{TREE_VARIABLE}={token}"), libc::SIGKILL);
+        kill.roots.insert(process_id());
+        kill.certain = certain;
+        kill
     }
 
-    /// Hunts everything with the token.
+    /// Creates a kill of all processes with the token.
     pub(crate) fn token(token: &TreeToken) -> Self {
         Self::new(format!("{TREE_VARIABLE}={token}"), libc::SIGKILL)
     }
 
-    /// Signals everything found now. Returns handles of the living among them; none: the hunt is
+    /// Signals all targets that exist now. Returns handles of those that were signalled; if it is empty, the kill is
     /// over.
     pub(crate) fn round(&mut self) -> Vec<OwnedFd> {
         self.rounds += 1;
@@ -93,14 +112,14 @@ impl Hunt {
         found.into_iter().filter_map(|process| self.signal_one(process)).collect()
     }
 
-    /// Takes note that a process was reaped: its id may now go to another one.
+    /// Removes a process that was reaped, because its id may be reused.
     pub(crate) fn forget(&mut self, pid: i32) {
         self.roots.remove(&pid);
         self.certain.remove(&pid);
     }
 
-    /// Goes round after round until the hunt is over; `between` runs after each, to reap. Returns
-    /// how many were hit.
+    /// Repeats rounds until the kill is over. Calls `between` after each round, to reap. Returns the number of
+    /// processes signalled.
     pub(crate) fn finish(&mut self, mut between: impl FnMut()) -> usize {
         loop {
             let handles = self.round();
@@ -118,7 +137,8 @@ impl Hunt {
         }
     }
 
-    /// Parents come before their children, so that no supervisor starts a child anew.
+    /// Returns the targets in a process table. Parents come before their children, so that no supervisor restarts a
+    /// child.
     fn find(&mut self, table: &[Process]) -> Vec<Process> {
         let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
         for process in table {
@@ -128,11 +148,17 @@ impl Hunt {
         let mut seen: BTreeSet<i32> = BTreeSet::from([own]);
         let mut spared: BTreeSet<i32> = BTreeSet::new();
         let mut found = Vec::new();
-        let roots = table.iter().filter(|process| self.roots.contains(&process.pid));
-        let mut queue: Vec<Process> = roots.copied().collect();
+        let is_root = |process: &&Process| match &self.starter {
+            Some(starter) => starter.has_started(process),
+            None => self.roots.contains(&process.pid),
+        };
+        let mut queue: Vec<Process> = table.iter().filter(is_root).copied().collect();
         self.follow(&children, &mut queue, &mut seen, &mut spared, &mut found);
         for process in table {
-            if !seen.contains(&process.pid) && self.is_marked(process, &spared) {
+            if self.starter.is_none()
+                && !seen.contains(&process.pid)
+                && self.is_marked(process, &spared)
+            {
                 queue.push(*process);
                 self.follow(&children, &mut queue, &mut seen, &mut spared, &mut found);
             }
@@ -144,7 +170,7 @@ impl Hunt {
         found
     }
 
-    /// Walks parent links down from `queue`, breadth first.
+    /// Follows parent links down from `queue`, breadth first.
     fn follow(
         &mut self,
         children: &BTreeMap<i32, Vec<Process>>,
@@ -186,11 +212,19 @@ impl Hunt {
     fn is_marked(&self, process: &Process, spared: &BTreeSet<i32>) -> bool {
         !process.dead
             && !spared.contains(&process.pid)
-            && (self.sessions.contains(&process.session)
-                || process_table::started_with(process.pid, &self.mark))
+            && (self.sessions.contains(&process.session) || self.has_mark(process))
     }
 
-    /// Signals a process unless its id has gone to another one meanwhile.
+    fn has_mark(&self, process: &Process) -> bool {
+        let environment = process_table::environment(process.pid);
+        let is_of_worker = |(key, token): &(WorkerKey, TreeToken)| {
+            origin_of(&environment, token).is_some_and(|origin| origin.worker == *key)
+        };
+        environment.split(|&byte| byte == 0).any(|item| item == self.mark)
+            || self.worker.as_ref().is_some_and(is_of_worker)
+    }
+
+    /// Signals a process unless its id was reused since the table was read.
     fn signal_one(&mut self, process: Process) -> Option<OwnedFd> {
         let handle = process_handle(process.pid).ok()?;
         if Process::read(process.pid)?.start != process.start {
@@ -211,7 +245,7 @@ impl Hunt {
     }
 }
 
-/// The `NAME=value` that a worker's programs are started with.
+/// Returns the `NAME=value` that a worker's programs are started with.
 pub(crate) fn worker_mark(key: WorkerKey, token: &TreeToken) -> String {
     format!("{WORKER_VARIABLE}={}.{}.{token}", key.slot.0, key.epoch.0)
 }
@@ -225,12 +259,10 @@ fn spare(process: &Process, children: &BTreeMap<i32, Vec<Process>>, spared: &mut
     }
 }
 
-/// Kills every process that was started with the token, `GRISTMILL_KEEP=1` apart, and returns how
-/// many there were.
+/// Kills every process that was started with the token, except those with `GRISTMILL_KEEP=1`. Returns their number.
 ///
-/// For a client whose keeper was killed: workers die with their keeper, programs that they ran do
-/// not. Takes one walk through `/proc` when nothing is left, and gives up on what cannot die after
-/// about ten seconds.
+/// It is for a client whose keeper was killed: workers die with their keeper, but the programs that they ran do not. It
+/// walks through `/proc` once if nothing is left, and gives up on processes that do not die after about ten seconds.
 pub fn kill_tree_leftovers(token: &TreeToken) -> usize {
-    Hunt::token(token).finish(|| {})
+    DescendantKill::token(token).finish(|| {})
 }

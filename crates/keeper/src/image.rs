@@ -1,4 +1,4 @@
-//! Puts the keeper's bytes where the kernel can execute them.
+//! The keeper's executable, put where the kernel can execute it.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -11,23 +11,23 @@ use std::path::{Path, PathBuf};
 use crate::descriptor::memory_file;
 use crate::token::TreeToken;
 
-/// The keeper's executable for as long as it takes to execute it; removed when dropped.
+/// The keeper's executable until it is executed; removed on drop.
 pub(crate) enum Image {
-    /// In memory, reachable through its descriptor.
+    /// A memory file, reachable through its descriptor.
     Memory(File),
-    /// In a directory, for machines that execute nothing from memory.
+    /// A file in a directory, for machines that execute nothing from memory.
     File(PathBuf),
 }
 
 impl Image {
-    /// Copies the bytes to memory: no file system has to be writable or allow execution.
+    /// Copies the bytes to memory, so that no file system has to be writable or allow execution.
     pub(crate) fn in_memory(bytes: &[u8]) -> io::Result<Self> {
         let mut file = memory_file(c"gristmill-keeper", true)?;
         file.write_all(bytes)?;
         Ok(Self::Memory(file))
     }
 
-    /// Copies the bytes to a new file that only this user can read.
+    /// Copies the bytes to a new file that only this user can access.
     pub(crate) fn in_directory(bytes: &[u8], directory: &Path) -> io::Result<Self> {
         let path = directory.join(format!("gristmill-keeper-{}", TreeToken::random()?));
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o700).open(&path)?;
@@ -36,7 +36,7 @@ impl Image {
         Ok(image)
     }
 
-    /// The path to execute, valid in a child that still has the parent's descriptors.
+    /// Returns the path to execute, valid in a child that still has the parent's descriptors.
     pub(crate) fn path(&self) -> io::Result<CString> {
         Ok(match self {
             Self::Memory(file) => CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?,
@@ -48,14 +48,13 @@ impl Image {
 impl Drop for Image {
     fn drop(&mut self) {
         if let Self::File(path) = self {
-            // A file that is gone already, or cannot be removed, changes nothing for the keeper
-            // that runs.
+            // If the file is gone already or cannot be removed, the running keeper is not affected.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Directories that may allow execution where memory does not.
+/// Returns directories that may allow execution if memory does not.
 pub(crate) fn directories() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let fixed = ["/var/tmp", "/dev/shm"].map(PathBuf::from);

@@ -1,4 +1,4 @@
-//! Starts a keeper for this process.
+//! The start of a keeper for this process.
 
 use std::ffi::CString;
 use std::io;
@@ -18,65 +18,56 @@ use crate::server::{CLIENT_DESCRIPTOR, CONTROL_DESCRIPTOR};
 use crate::socket::Outgoing;
 use crate::token::TreeToken;
 
-/// Sources of descriptors are moved above this, so that none sits where another is to go.
+/// The lowest number for copies of passed descriptors, so that none occupies the target number of another.
 const CLEAR_OF_TARGETS: RawFd = 10;
-/// How often an image that another thread's fork holds open for writing is tried again.
+/// Number of retries for an image that another thread's fork holds open for writing.
 const BUSY_TRIES: u32 = 50;
 
-/// Where the keeper's executable is put.
+/// The location of the keeper's executable.
 #[derive(Debug, Clone, Default)]
-pub enum Placement {
-    /// In memory; where the kernel refuses to execute that, in a temporary directory.
+pub enum ExecutableLocation {
+    /// In memory, or in a temporary directory if the kernel refuses to execute it from memory.
     #[default]
     Automatic,
     /// In this directory. The file is removed as soon as the keeper runs.
     Directory(PathBuf),
 }
 
-/// How to start a keeper.
+/// The options of a keeper.
 #[derive(Debug, Default)]
 pub struct KeeperOptions {
-    /// Where the executable is put.
-    pub placement: Placement,
-    /// What programs with [`crate::Output::Forward`] have as standard output; `None`: this
-    /// process's own.
+    /// The location of the executable.
+    pub placement: ExecutableLocation,
+    /// Standard output of programs with [`crate::Output::Forward`]; `None` means this process's own.
     pub stdout: Option<OwnedFd>,
-    /// Where the keeper writes their standard error; `None`: this process's own.
+    /// The stream to which the keeper writes the standard error of programs with [`crate::Output::Forward`]; `None`
+    /// means this process's own.
     pub stderr: Option<OwnedFd>,
 }
 
-/// Why there is no keeper.
+/// The reason why a keeper could not be started.
 #[derive(Debug, Error)]
 pub enum LaunchError {
-    /// The kernel refused something that every keeper needs.
+    /// The kernel refused a call that every keeper needs.
     #[error("starting the keeper failed at {step}: {source}")]
     Setup {
-        /// What was tried.
+        /// The step that failed.
         step: &'static str,
-        /// Why it failed.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The executable could be executed nowhere.
+    /// The executable could not be executed from any location.
     #[error("the keeper could not be executed from {place}: {source}")]
     Execute {
-        /// The last place tried.
+        /// The last location tried.
         place: String,
-        /// Why it failed.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl LaunchError {
-    /// A stable name for logs, tests and the Python face.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Setup { .. } => "keeper_launch_setup",
-            Self::Execute { .. } => "keeper_launch_execute",
-        }
-    }
-
-    /// Whether trying again later may help: a limit on processes or descriptors was reached.
+    /// Returns true if the cause was a shortage of processes, descriptors or memory, so that a later retry may succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         let (Self::Setup { source, .. } | Self::Execute { source, .. }) = self;
@@ -85,13 +76,13 @@ impl LaunchError {
     }
 }
 
-/// Starts a keeper from the bytes of its executable and returns the two ends to talk to it.
+/// Starts a keeper from the bytes of its executable. Returns the sending and the receiving end of its socket.
 ///
-/// Does not wait for it: commands may be sent at once, [`crate::Event::Up`] comes when it runs. It
-/// is a direct child of this process with an empty environment, in a session of its own; [`Events`]
-/// reaps it through its handle, so that neither a SIGCHLD handler nor `waitpid` for other children
-/// is disturbed. (A `waitpid(-1)` elsewhere in this process that reaps it first costs only its exit
-/// status.) The tree ends when this process dies or both ends are dropped.
+/// The function does not wait for the keeper: commands may be sent at once, and [`crate::KeeperEvent::Up`] comes when
+/// it runs. The keeper is a direct child of this process with an empty environment, in a session of its own. [`Events`]
+/// reaps it through its handle, which disturbs neither a SIGCHLD handler nor `waitpid` for other children. If a
+/// `waitpid(-1)` elsewhere in this process reaps the keeper first, only its exit status is lost. The keeper and all
+/// processes that it started end when this process dies, or when [`Commands`] and [`Events`] are both dropped.
 ///
 /// # Errors
 /// See [`LaunchError`].
@@ -118,13 +109,14 @@ pub fn launch(image: &[u8], options: KeeperOptions) -> Result<(Commands, Events)
     drop(passed);
     let keeper = process_handle(pid).map_err(setup("pidfd_open"))?;
     let begin = Outgoing::new(Command::Begin { token: token.clone() }.encode(), Vec::new());
-    // A keeper that is dead already is reported by the events.
+    // The send fails only if the keeper is dead, which [`Events`] reports.
     let _ = begin.and_then(|message| message.send(ours.as_fd()));
     let link = Arc::new(Link { socket: ours, keeper });
     Ok((Commands::new(Arc::clone(&link), token), Events::new(link, pid)))
 }
 
-/// Commands that nobody hears, as those of a keeper which is dead: for engines that have no processes.
+/// Returns a sending end without a keeper, for engines that have no processes: no process receives its commands, which
+/// fail like those to a dead keeper. The link's handle is this process's own, as a placeholder.
 ///
 /// # Errors
 /// [`LaunchError::Setup`].
@@ -136,7 +128,7 @@ pub fn unheard() -> Result<Commands, LaunchError> {
     Ok(Commands::new(Arc::new(Link { socket, keeper }), token))
 }
 
-/// A standard stream of this process, or nothing's where it is closed.
+/// Duplicates a standard stream of this process, or opens `/dev/null` if the stream is closed.
 fn stream(stream: impl AsFd) -> io::Result<OwnedFd> {
     duplicate(stream.as_fd(), CLEAR_OF_TARGETS).or_else(|_| {
         let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
@@ -146,7 +138,7 @@ fn stream(stream: impl AsFd) -> io::Result<OwnedFd> {
 
 fn execute_anywhere(
     bytes: &[u8],
-    placement: &Placement,
+    placement: &ExecutableLocation,
     passed: &[(OwnedFd, RawFd)],
 ) -> Result<i32, LaunchError> {
     let in_directory = |directory: &Path| {
@@ -155,7 +147,7 @@ fn execute_anywhere(
             .and_then(|image| spawn(&image, passed))
             .map_err(|source| LaunchError::Execute { place, source })
     };
-    if let Placement::Directory(directory) = placement {
+    if let ExecutableLocation::Directory(directory) = placement {
         return in_directory(directory);
     }
     let in_memory = Image::in_memory(bytes).and_then(|image| spawn(&image, passed));
@@ -169,8 +161,8 @@ fn execute_anywhere(
     result
 }
 
-/// Executes an image. One just written may be busy: a fork on another thread inherited the writing
-/// descriptor, until it executes something itself.
+/// Executes an image. A new image may be busy: if another thread forked meanwhile, its child holds the writing
+/// descriptor until it executes a program itself.
 fn spawn(image: &Image, passed: &[(OwnedFd, RawFd)]) -> io::Result<i32> {
     let path = image.path()?;
     let mut tries = 0;
@@ -191,8 +183,7 @@ fn spawn_once(path: &CString, passed: &[(OwnedFd, RawFd)]) -> io::Result<i32> {
     let actions = Actions::new(passed)?;
     let attributes = Attributes::new()?;
     let mut pid = 0;
-    // SAFETY: all pointers are to initialised values that outlive the call; the arrays end with
-    // null.
+    // SAFETY: all pointers refer to initialised values that outlive the call; the arrays end with null.
     succeed(unsafe {
         libc::posix_spawn(
             &raw mut pid,
@@ -206,7 +197,7 @@ fn spawn_once(path: &CString, passed: &[(OwnedFd, RawFd)]) -> io::Result<i32> {
     Ok(pid)
 }
 
-/// Which descriptors the keeper starts with.
+/// The descriptors that the keeper starts with.
 struct Actions(libc::posix_spawn_file_actions_t);
 
 impl Actions {
@@ -235,7 +226,7 @@ impl Drop for Actions {
     }
 }
 
-/// Default signal dispositions, nothing blocked, a new session.
+/// The attributes that the keeper starts with: default signal dispositions, no blocked signal, a new session.
 struct Attributes(libc::posix_spawnattr_t);
 
 impl Attributes {
@@ -267,7 +258,7 @@ impl Drop for Attributes {
     }
 }
 
-/// The functions of `posix_spawn` return their error.
+/// Converts the error number that a function of `posix_spawn` returns.
 fn succeed(errno: c_int) -> io::Result<()> {
     if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) }
 }

@@ -1,4 +1,4 @@
-//! The keeper process: everything it does is in the library, so that the tests can reach it.
+//! The keeper process: all of it is in the library, so that the tests can reach it.
 
 use std::process::ExitCode;
 

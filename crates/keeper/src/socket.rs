@@ -1,4 +1,4 @@
-//! Packets with descriptors and credentials beside them.
+//! Packets with descriptors and credentials.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -8,36 +8,36 @@ use std::{fs::File, io::Write};
 use crate::descriptor::{check, interest, memory_file, wait};
 use crate::message::{DESCRIPTOR_LIMIT, HEADER_SIZE, Header, INLINE_LIMIT, MessageError};
 
-/// Room for one control packet, bytes: a header and the largest inline body, and one more to notice
-/// what is too large.
+/// Size of the buffer for one control packet, bytes: a header and the largest inline body, and one byte more to detect
+/// a packet that is too large.
 pub(crate) const PACKET_LIMIT: usize = HEADER_SIZE + INLINE_LIMIT + 1;
 
-/// Room for [`DESCRIPTOR_LIMIT`] descriptors and one set of credentials with their headers, in
-/// 64-bit words.
+/// Size of the control buffer in 64-bit words: [`DESCRIPTOR_LIMIT`] descriptors and one set of credentials with their
+/// headers.
 const CONTROL_WORDS: usize = 32;
 const _: () = assert!(CONTROL_WORDS * 8 >= DESCRIPTOR_LIMIT * 4 + 16 + 32);
 
-/// One packet as it came.
+/// A received packet.
 pub(crate) struct Packet {
-    /// Bytes of the packet that are in the buffer. 0: the other end is closed (or an empty packet,
-    /// which nobody sends).
+    /// Bytes of the packet in the buffer. 0 means that the other end is closed (or an empty packet, which no peer
+    /// sends).
     pub(crate) size: usize,
-    /// Whether bytes or descriptors were lost for want of room.
+    /// True if bytes or descriptors were lost because a buffer was too small.
     pub(crate) cut: bool,
-    /// What came beside it.
+    /// The descriptors that came with the packet.
     pub(crate) descriptors: Vec<OwnedFd>,
-    /// The process that sent it, where the socket asks for credentials.
+    /// The process id of the sender, if the socket asks for credentials.
     pub(crate) sender: Option<i32>,
 }
 
 impl Packet {
-    /// What a closed other end looks like.
+    /// Returns a packet that stands for a closed other end.
     pub(crate) fn end() -> Self {
         Self { size: 0, cut: false, descriptors: Vec::new(), sender: None }
     }
 }
 
-/// Asks the kernel to tell who sends each packet.
+/// Asks the kernel for the credentials of each packet's sender.
 pub(crate) fn ask_for_credentials(socket: BorrowedFd<'_>) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: pointer and size describe the integer, which outlives the call.
@@ -56,7 +56,7 @@ pub(crate) fn ask_for_credentials(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// Sends one packet made of `parts`, without waiting and without SIGPIPE.
 ///
 /// # Errors
-/// `WouldBlock` when the peer does not read; `BrokenPipe` when it is gone.
+/// `WouldBlock` if the peer does not read; `BrokenPipe` if it is gone.
 pub(crate) fn send(
     socket: BorrowedFd<'_>,
     parts: &[&[u8]],
@@ -76,8 +76,8 @@ pub(crate) fn send(
             return Err(io::Error::from_raw_os_error(libc::ETOOMANYREFS));
         }
         let size = u32::try_from(size_of_val(descriptors)).unwrap_or(0);
-        // SAFETY: the control buffer is aligned, zeroed and holds DESCRIPTOR_LIMIT descriptors
-        // (asserted above), so that the first header and its data lie inside it.
+        // SAFETY: the control buffer is aligned, zeroed and holds DESCRIPTOR_LIMIT descriptors (asserted above), so the
+        // first header and its data lie inside it.
         unsafe {
             message.msg_control = control.as_mut_ptr().cast();
             message.msg_controllen = libc::CMSG_SPACE(size) as usize;
@@ -92,16 +92,15 @@ pub(crate) fn send(
         }
     }
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: the header points at vectors and control bytes that outlive the call; the kernel only
-    // reads them.
+    // SAFETY: the header points to vectors and control bytes that outlive the call; the kernel only reads them.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Sends one packet, and waits where the peer does not read.
+/// Sends one packet, and waits while the peer does not read.
 ///
 /// # Errors
-/// `BrokenPipe` when the peer is gone.
+/// `BrokenPipe` if the peer is gone.
 pub(crate) fn send_patiently(socket: BorrowedFd<'_>, packet: &[u8]) -> io::Result<()> {
     loop {
         match send(socket, &[packet], &[]) {
@@ -117,7 +116,7 @@ pub(crate) fn send_patiently(socket: BorrowedFd<'_>, packet: &[u8]) -> io::Resul
 /// Receives one packet, without waiting.
 ///
 /// # Errors
-/// `WouldBlock` when there is none.
+/// `WouldBlock` if there is none.
 pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Packet> {
     let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut control = [0_u64; CONTROL_WORDS];
@@ -128,8 +127,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<P
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control);
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-    // SAFETY: the header points at a buffer and control bytes that outlive the call, with their
-    // true sizes.
+    // SAFETY: the header points to a buffer and control bytes that outlive the call, with their true sizes.
     let size = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
     let size = usize::try_from(size).map_err(|_| io::Error::last_os_error())?;
     let mut packet = Packet {
@@ -143,10 +141,10 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<P
     Ok(packet)
 }
 
-/// Takes over what came beside a packet.
+/// Takes ownership of the descriptors and credentials of a packet.
 ///
 /// # Safety
-/// `message` was filled by a successful `recvmsg`, and its control buffer still lives.
+/// `message` was filled by a successful `recvmsg`, and its control buffer is still alive.
 unsafe fn take_control(message: &libc::msghdr, packet: &mut Packet) {
     // SAFETY: promised by the caller; headers are followed only by the kernel's own macros.
     unsafe {
@@ -171,14 +169,14 @@ unsafe fn take_control(message: &libc::msghdr, packet: &mut Packet) {
     }
 }
 
-/// A message ready to be sent, perhaps later and perhaps again.
+/// A message that is ready to be sent, possibly later and possibly again.
 pub(crate) struct Outgoing {
     packet: Vec<u8>,
     descriptors: Vec<OwnedFd>,
 }
 
 impl Outgoing {
-    /// Lays out a message; a large body goes to a memory file.
+    /// Builds a message; a large body goes to a memory file.
     pub(crate) fn new((kind, body): (u16, Vec<u8>), descriptors: Vec<OwnedFd>) -> io::Result<Self> {
         let too_large = || io::Error::from_raw_os_error(libc::EMSGSIZE);
         if body.len() > crate::message::BODY_LIMIT {
@@ -199,20 +197,20 @@ impl Outgoing {
         Ok(Self { packet, descriptors: all })
     }
 
-    /// Gives up what should travel beside it. A body in a memory file is lost with it.
+    /// Drops the message's descriptors. A body in a memory file is lost with them.
     pub(crate) fn drop_descriptors(&mut self) {
         self.descriptors.clear();
     }
 
-    /// Sends it without waiting; see [`send`].
+    /// Sends the message without waiting; see [`send`].
     pub(crate) fn send(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         let borrowed: Vec<_> = self.descriptors.iter().map(AsFd::as_fd).collect();
         send(socket, &[&self.packet], &borrowed)
     }
 }
 
-/// Splits a packet into the kind of its message, the body, and the descriptors that belong to it.
-/// Whether any of those were lost on the way is for the caller to judge.
+/// Splits a packet into the kind of its message, the body, and the message's descriptors. The caller checks whether any
+/// descriptors were lost.
 pub(crate) fn open_packet(
     bytes: &[u8],
     packet: Packet,

@@ -1,25 +1,25 @@
-//! How a process ended and what it had used.
+//! The exit status and the resource usage of a process.
 
 use std::fmt;
 
-/// How a process ended.
+/// The exit status of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// It exited by itself with this code.
+    /// The process exited by itself with this code.
     Code(i32),
-    /// A signal ended it.
+    /// A signal ended the process.
     Signal {
         /// The number of the signal.
         signal: i32,
-        /// Whether the kernel wrote a core image.
+        /// True if the kernel wrote a core image.
         core: bool,
     },
-    /// Somebody else in this process reaped it first (`waitpid(-1)`, or SIGCHLD set to be ignored).
+    /// Other code in this process reaped it first (`waitpid(-1)`, or SIGCHLD set to be ignored).
     Unknown,
 }
 
 impl ExitStatus {
-    /// Reads the status word of `wait4`.
+    /// Converts the status word of `wait4`.
     pub(crate) fn from_wait(status: i32) -> Self {
         if libc::WIFSIGNALED(status) {
             Self::Signal { signal: libc::WTERMSIG(status), core: libc::WCOREDUMP(status) }
@@ -28,7 +28,7 @@ impl ExitStatus {
         }
     }
 
-    /// Whether SIGKILL ended it: the mark of the kernel's out-of-memory killer, among others.
+    /// Returns true if SIGKILL ended the process, as the kernel's out-of-memory killer does, among others.
     #[must_use]
     pub fn is_sigkill(self) -> bool {
         matches!(self, Self::Signal { signal: libc::SIGKILL, .. })
@@ -41,12 +41,12 @@ impl fmt::Display for ExitStatus {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal { signal, core: true } => write!(f, "signal {signal} (core dumped)"),
             Self::Signal { signal, core: false } => write!(f, "signal {signal}"),
-            Self::Unknown => write!(f, "an unknown status (reaped by somebody else)"),
+            Self::Unknown => write!(f, "an unknown status (another process reaped it)"),
         }
     }
 }
 
-/// What a process used in its life, its reaped children included.
+/// The resource usage of a process and its reaped children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Processor time in user code, milliseconds.
@@ -58,7 +58,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Takes what `wait4` reported.
+    /// Converts the report of `wait4`.
     pub(crate) fn from_rusage(usage: &libc::rusage) -> Self {
         Self {
             user_ms: milliseconds(usage.ru_utime),

@@ -1,29 +1,29 @@
-//! The mark that every process of one tree carries in its environment.
+//! The token that every process of one tree carries in its environment.
 
 use std::fmt;
 
-/// Environment variable that holds the token of the tree a process belongs to.
+/// Environment variable with the token of the tree that a process belongs to.
 pub const TREE_VARIABLE: &str = "GRISTMILL_TREE";
-/// Environment variable that holds `<slot>.<epoch>.<token>` in a worker and in the programs that it
-/// runs.
+/// Environment variable with `<slot>.<epoch>.<token>` in a worker and in the programs that it runs.
 pub const WORKER_VARIABLE: &str = "GRISTMILL_WORKER";
-/// Environment variable that holds the process id of the keeper, for [`crate::become_worker`].
+/// Environment variable with the worker and the task that started a process: see [`TaskMark`].
+pub const TASK_VARIABLE: &str = "GRISTMILL_TASK";
+/// Environment variable with the process id of the keeper, for [`crate::become_worker`].
 pub const KEEPER_VARIABLE: &str = "GRISTMILL_KEEPER";
-/// Environment variable by which a program that a task starts on purpose (`sbatch`, a container, a
-/// daemon) asks to outlive the tree: with the value `1` it and what it starts are never killed. It
-/// counts from the program's exec on, because the kernel shows the environment a program was
-/// started with and not what was changed later.
+/// Environment variable that a task sets to `1` for a program that must outlive the tree (`sbatch`, a container, a
+/// daemon). The program and its children are then never killed. The variable takes effect at the program's exec,
+/// because the kernel shows the environment that a program was started with and no later change.
 pub const KEEP_VARIABLE: &str = "GRISTMILL_KEEP";
 
-/// Characters of a token: 128 random bits in hexadecimal.
+/// Length of a token in characters: 128 random bits in hexadecimal.
 pub(crate) const TOKEN_LENGTH: usize = 32;
 
-/// Names one tree of processes, unlike any other on the machine.
+/// The name of one process tree, unique on the machine.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct TreeToken([u8; TOKEN_LENGTH]);
 
 impl TreeToken {
-    /// Draws a new token from the kernel.
+    /// Creates a random token.
     ///
     /// # Errors
     /// The kernel gave no random bytes (it is older than 3.17, or a filter forbids `getrandom`).
@@ -42,14 +42,14 @@ impl TreeToken {
         Ok(Self(text))
     }
 
-    /// Takes a token from text; `None` unless it is 32 lower-case hexadecimal digits.
+    /// Parses a token. Returns `None` unless the text is 32 lower-case hexadecimal digits.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let digits: [u8; TOKEN_LENGTH] = text.try_into().ok()?;
         digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')).then_some(Self(digits))
     }
 
-    /// The token as text.
+    /// Returns the token as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Whoever dies, nothing is left that nobody wants.
+//! Tests of the end of a tree: after the death of any process, no unwanted process is left.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod support;
@@ -15,8 +15,7 @@ use support::{
 
 const HELPER: &str = "GRISTMILL_TEST_CLIENT";
 
-/// The client of `the_death_of_the_client_ends_the_whole_tree`, run as a process of its own. Does
-/// nothing otherwise.
+/// Runs the client of `the_death_of_the_client_ends_the_whole_tree` as a process of its own. Does nothing otherwise.
 #[test]
 fn client_process() {
     if std::env::var_os(HELPER).is_none() {
@@ -34,8 +33,7 @@ fn client_process() {
     while events.next(None).is_ok() {}
 }
 
-/// Runs the client and returns handles of the keeper, three workers, a daemon and an escaped
-/// program.
+/// Runs the client. Returns handles of the keeper, three workers, a daemon and an escaped program.
 fn run_client() -> (Child, BufReader<std::process::ChildStdout>, Vec<OwnedFd>) {
     let mut client = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "client_process", "--nocapture"])
@@ -61,7 +59,7 @@ fn the_death_of_the_client_ends_the_whole_tree() {
     assert!(processes.iter().all(is_alive));
     client.kill().unwrap();
     processes.iter().for_each(wait_for_death);
-    // Every process of the tree had this pipe: its end proves that there was no other.
+    // Every process of the tree had this pipe, so its end of file proves that there was no other process.
     while reports.read_line(&mut String::new()).unwrap() > 0 {}
     client.wait().unwrap();
 }
@@ -95,16 +93,16 @@ fn workers_die_with_their_keeper_and_their_programs_can_be_found() {
 }
 
 #[test]
-fn a_kill_takes_the_workers_descent_along_and_nobody_else() {
+fn a_kill_takes_the_workers_descent_along_and_no_other_process() {
     let mut tree = Tree::with_zygote();
     let bystander = tree.spawn(LIVE, 1);
     tree.report();
     for role in [DAEMONISE, RUN_ESCAPING_PROGRAM] {
-        let birth = tree.spawn(role, 1);
+        let start = tree.spawn(role, 1);
         let processes = [tree.reported_process(), tree.reported_process()];
-        tree.commands.kill(birth.worker, libc::SIGKILL).unwrap();
+        tree.commands.kill(start.worker, libc::SIGKILL).unwrap();
         processes.iter().for_each(wait_for_death);
-        let status = tree.exited(birth.worker).status;
+        let status = tree.exited(start.worker).status;
         assert_eq!(status, ExitStatus::Signal { signal: libc::SIGKILL, core: false });
     }
     assert!(is_alive(bystander.pidfd.as_ref().unwrap()));
@@ -117,7 +115,7 @@ fn a_worker_that_is_killed_before_it_is_born_is_born_and_dies() {
     let key = WorkerKey::new(LIVE, 1);
     tree.commands.spawn(1, key, &[]).unwrap();
     tree.commands.kill(key, libc::SIGKILL).unwrap();
-    tree.born(key);
+    tree.started(key);
     let status = tree.exited(key).status;
     assert_eq!(status, ExitStatus::Signal { signal: libc::SIGKILL, core: false });
 }
@@ -125,12 +123,12 @@ fn a_worker_that_is_killed_before_it_is_born_is_born_and_dies() {
 #[test]
 fn a_program_that_asks_to_be_kept_outlives_kill_and_tree() {
     let mut tree = Tree::with_zygote();
-    let birth = tree.spawn(RUN_KEPT_PROGRAM, 1);
+    let start = tree.spawn(RUN_KEPT_PROGRAM, 1);
     let lines = [tree.report(), tree.report()];
-    let own = format!("pid {}", birth.pid);
+    let own = format!("pid {}", start.pid);
     let kept = process(lines.iter().find(|line| **line != own).unwrap());
-    tree.commands.kill(birth.worker, libc::SIGKILL).unwrap();
-    tree.exited(birth.worker);
+    tree.commands.kill(start.worker, libc::SIGKILL).unwrap();
+    tree.exited(start.worker);
     assert!(is_alive(&kept));
     assert_eq!(tree.shut_down(), ExitStatus::Code(0));
     assert!(is_alive(&kept));

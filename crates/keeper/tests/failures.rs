@@ -1,18 +1,21 @@
-//! What does not start, or does not keep to the protocol, gives a clear error and costs nobody else
-//! anything.
+//! Tests of failures: a process that does not start or violates the protocol gives a clear error and affects no other
+//! process.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod support;
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use gristmill_keeper::{Event, ExitStatus, KeeperOptions, Placement, WorkerKey, ZygoteEnd, launch};
+use gristmill_keeper::{
+    CommandError, ExecutableLocation, ExitStatus, KeeperEvent, KeeperOptions, WorkerKey, ZygoteEnd,
+    launch,
+};
 use support::{LEAVE, LIVE, Tree, image, python_program};
 
-/// How a zygote ended, and its last words.
+/// Waits for the end of a zygote. Returns it with the end of its standard error.
 fn lost(tree: &mut Tree, id: u32) -> (ZygoteEnd, String) {
     tree.expect(|event| match event {
-        Event::ZygoteLost { zygote, end, stderr_tail } if *zygote == id => {
+        KeeperEvent::ZygoteLost { zygote, end, stderr_tail } if *zygote == id => {
             Some((*end, String::from_utf8(stderr_tail.clone()).unwrap()))
         }
         _ => None,
@@ -21,15 +24,15 @@ fn lost(tree: &mut Tree, id: u32) -> (ZygoteEnd, String) {
 
 fn spawn_failure(tree: &mut Tree, key: WorkerKey) -> String {
     tree.expect(|event| match event {
-        Event::SpawnFailed { worker, text } if *worker == key => {
+        KeeperEvent::SpawnFailed { worker, text } if *worker == key => {
             Some(String::from_utf8(text.clone()).unwrap())
         }
         _ => None,
     })
 }
 
-/// Mounts a file system of one page on `directory`, seen by the calling thread only; false where
-/// that is not allowed.
+/// Mounts a file system of one page on `directory`, visible to the calling thread only. Returns false if that is not
+/// allowed.
 fn mount_a_small_disk(directory: &std::path::Path) -> bool {
     let path = std::ffi::CString::new(directory.to_str().unwrap()).unwrap();
     let (none, alone) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
@@ -46,8 +49,8 @@ fn mount_a_small_disk(directory: &std::path::Path) -> bool {
 fn a_full_disk_that_the_keeper_was_to_run_from_is_named_as_such() {
     let directory = std::env::temp_dir().join(format!("keeper-full-{}", std::process::id()));
     std::fs::create_dir(&directory).unwrap();
-    let placement = Placement::Directory(directory.clone());
-    // The thread ends with its view of the disks.
+    let placement = ExecutableLocation::Directory(directory.clone());
+    // The thread ends together with its mount namespace.
     let tried = std::thread::spawn({
         let directory = directory.clone();
         move || {
@@ -145,12 +148,12 @@ fn a_stopped_zygote_leaves_with_zero_and_its_workers_stay() {
 }
 
 #[test]
-fn a_zygote_that_sends_garbage_is_ended_and_nobody_else() {
+fn a_zygote_that_sends_garbage_is_ended_and_no_other_process() {
     const GARBAGE: [&str; 4] = [
         "b'nonsense'",
         "b'GZY1' + bytes(20)",
         "b'x' * 5000",
-        // A birth notice that names another process than its sender.
+        // A start notice that names another process than its sender.
         "struct.pack('<IHHHHIiI', 0x31595A47, 1, 3, 0, 0, 1, 1, 0)",
     ];
     let mut tree = Tree::with_zygote();
@@ -164,8 +167,8 @@ fn a_zygote_that_sends_garbage_is_ended_and_nobody_else() {
         assert_eq!(end, ZygoteEnd::Exited(killed));
         assert!(text.contains("the keeper ended this zygote"), "{text}");
     }
-    let birth = tree.spawn(LEAVE, 2);
-    assert_eq!(tree.exited(birth.worker).status, ExitStatus::Code(2));
+    let start = tree.spawn(LEAVE, 2);
+    assert_eq!(tree.exited(start.worker).status, ExitStatus::Code(2));
 }
 
 #[test]
@@ -178,10 +181,10 @@ fn garbage_from_the_client_is_refused_and_changes_nothing() {
         // SAFETY: pointer and length describe the slice, which outlives the call.
         let sent = unsafe { libc::send(socket, packet.as_ptr().cast(), packet.len(), 0) };
         assert_eq!(usize::try_from(sent), Ok(packet.len()));
-        tree.expect(|event| matches!(event, Event::Refused { .. }).then_some(()));
+        tree.expect(|event| matches!(event, KeeperEvent::Refused { .. }).then_some(()));
     }
-    let birth = tree.spawn(LEAVE, 8);
-    assert_eq!(tree.exited(birth.worker).status, ExitStatus::Code(8));
+    let start = tree.spawn(LEAVE, 8);
+    assert_eq!(tree.exited(start.worker).status, ExitStatus::Code(8));
 }
 
 #[test]
@@ -189,12 +192,12 @@ fn orders_that_make_no_sense_are_answered() {
     let mut tree = Tree::with_zygote();
     let key = WorkerKey::new(LIVE, 1);
     tree.commands.spawn(77, key, &[]).unwrap();
-    assert!(spawn_failure(&mut tree, key).contains("no such zygote"));
+    assert!(spawn_failure(&mut tree, key).contains("the zygote does not exist"));
     tree.spawn(LIVE, 1);
     tree.commands.spawn(1, key, &[]).unwrap();
     assert!(spawn_failure(&mut tree, key).contains("exists already"));
     tree.start_program(1, python_program(&[]));
-    tree.expect(|event| matches!(event, Event::Refused { .. }).then_some(()));
+    tree.expect(|event| matches!(event, KeeperEvent::Refused { .. }).then_some(()));
     tree.commands.kill(WorkerKey::new(9, 9), libc::SIGKILL).unwrap();
     assert_eq!(tree.shut_down(), ExitStatus::Code(0));
 }
@@ -211,5 +214,5 @@ fn commands_to_a_dead_keeper_fail_and_its_end_is_told_again_and_again() {
     assert_eq!(lost.status, ExitStatus::Signal { signal: libc::SIGKILL, core: false });
     assert_eq!(tree.events.next(None).unwrap_err(), lost);
     let error = tree.commands.stop_zygote(1).unwrap_err();
-    assert_eq!(error.code(), "keeper_gone");
+    assert!(matches!(error, CommandError::Gone), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Workers are born, work in the world they were promised, and their end is reported.
+//! Tests of the life of workers: they start, run in the promised environment, and their end is reported.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod support;
@@ -7,7 +7,9 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use gristmill_keeper::{Event, ExitStatus, KeeperOptions, Output, Placement, Program, WorkerKey};
+use gristmill_keeper::{
+    ExecutableLocation, ExitStatus, KeeperEvent, KeeperOptions, Output, Program, WorkerKey,
+};
 use support::{
     CRASH, DESCRIBE_WORLD, LEAVE, LEAVE_THE_PIPE, LIVE, Tree, WRITE_MUCH, script, wait_for_death,
 };
@@ -16,7 +18,7 @@ use support::{
 fn the_keeper_says_that_it_is_up_and_leaves_with_zero() {
     let mut tree = Tree::new();
     let keeper = tree.events.pid();
-    tree.expect(|event| matches!(event, Event::Up { pid } if *pid == keeper).then_some(()));
+    tree.expect(|event| matches!(event, KeeperEvent::Up { pid } if *pid == keeper).then_some(()));
     assert_eq!(tree.shut_down(), ExitStatus::Code(0));
 }
 
@@ -24,9 +26,9 @@ fn the_keeper_says_that_it_is_up_and_leaves_with_zero() {
 fn the_keeper_runs_from_a_directory_and_leaves_no_file_there() {
     let directory = std::env::temp_dir().join(format!("keeper-test-{}", std::process::id()));
     std::fs::create_dir(&directory).unwrap();
-    let placement = Placement::Directory(directory.clone());
+    let placement = ExecutableLocation::Directory(directory.clone());
     let mut tree = Tree::with(KeeperOptions { placement, ..KeeperOptions::default() });
-    tree.expect(|event| matches!(event, Event::Up { .. }).then_some(()));
+    tree.expect(|event| matches!(event, KeeperEvent::Up { .. }).then_some(()));
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
     tree.shut_down();
     std::fs::remove_dir(&directory).unwrap();
@@ -36,9 +38,9 @@ fn the_keeper_runs_from_a_directory_and_leaves_no_file_there() {
 fn a_workers_exit_code_is_reported() {
     let mut tree = Tree::with_zygote();
     for code in [0, 1, 42, 255] {
-        let birth = tree.spawn(LEAVE, code);
-        let exit = tree.exited(birth.worker);
-        assert_eq!(exit.pid, birth.pid);
+        let start = tree.spawn(LEAVE, code);
+        let exit = tree.exited(start.worker);
+        assert_eq!(exit.pid, start.pid);
         assert_eq!(exit.status, ExitStatus::Code(code.try_into().unwrap()));
         assert!(!exit.oom && exit.usage.max_rss_kib > 0);
     }
@@ -48,8 +50,8 @@ fn a_workers_exit_code_is_reported() {
 fn a_workers_signal_is_reported() {
     let mut tree = Tree::with_zygote();
     for signal in [libc::SIGKILL, libc::SIGSEGV, libc::SIGTERM] {
-        let birth = tree.spawn(CRASH, signal.try_into().unwrap());
-        let exit = tree.exited(birth.worker);
+        let start = tree.spawn(CRASH, signal.try_into().unwrap());
+        let exit = tree.exited(start.worker);
         let found =
             matches!(exit.status, ExitStatus::Signal { signal: found, .. } if found == signal);
         assert!(found, "{:?}", exit.status);
@@ -59,12 +61,12 @@ fn a_workers_signal_is_reported() {
 #[test]
 fn the_handle_of_a_worker_becomes_readable_at_its_death() {
     let mut tree = Tree::with_zygote();
-    let birth = tree.spawn(LIVE, 1);
-    let handle = birth.pidfd.unwrap();
+    let start = tree.spawn(LIVE, 1);
+    let handle = start.pidfd.unwrap();
     assert!(support::is_alive(&handle));
-    tree.commands.signal(birth.worker, libc::SIGTERM).unwrap();
+    tree.commands.signal(start.worker, libc::SIGTERM).unwrap();
     wait_for_death(&handle);
-    let status = tree.exited(birth.worker).status;
+    let status = tree.exited(start.worker).status;
     assert_eq!(status, ExitStatus::Signal { signal: libc::SIGTERM, core: false });
 }
 
@@ -76,7 +78,7 @@ fn many_workers_are_each_born_and_each_reported() {
         tree.commands.spawn(1, *key, &[]).unwrap();
     }
     for (code, key) in (0..).zip(&keys) {
-        tree.born(*key);
+        tree.started(*key);
         assert_eq!(tree.exited(*key).status, ExitStatus::Code(code));
     }
 }
@@ -93,8 +95,8 @@ fn workers_may_be_asked_for_before_the_zygote_is_ready() {
 #[test]
 fn the_exit_notice_ends_with_the_last_whole_lines_of_standard_error() {
     let mut tree = Tree::with_zygote();
-    let birth = tree.spawn(WRITE_MUCH, 5000);
-    let tail = String::from_utf8(tree.exited(birth.worker).stderr_tail).unwrap();
+    let start = tree.spawn(WRITE_MUCH, 5000);
+    let tail = String::from_utf8(tree.exited(start.worker).stderr_tail).unwrap();
     assert!(tail.len() <= 4096 && tail.len() > 4000);
     assert!(tail.starts_with("line 00") && tail.ends_with("line 004999\n"), "{tail}");
 }
@@ -128,9 +130,9 @@ fn a_client_that_does_not_read_standard_error_still_hears_of_exits() {
     tree.start_zygote(1);
     let flood = WorkerKey::new(WRITE_MUCH, 100_000);
     tree.commands.spawn(1, flood, &[]).unwrap();
-    tree.born(flood);
-    let birth = tree.spawn(LEAVE, 4);
-    assert_eq!(tree.exited(birth.worker).status, ExitStatus::Code(4));
+    tree.started(flood);
+    let start = tree.spawn(LEAVE, 4);
+    assert_eq!(tree.exited(start.worker).status, ExitStatus::Code(4));
     drop(reader);
     assert_eq!(tree.exited(flood).status, ExitStatus::Code(3));
 }
@@ -138,8 +140,8 @@ fn a_client_that_does_not_read_standard_error_still_hears_of_exits() {
 #[test]
 fn a_child_that_holds_the_pipe_does_not_delay_the_exit_notice() {
     let mut tree = Tree::with_zygote();
-    let birth = tree.spawn(LEAVE_THE_PIPE, 0);
-    let exit = tree.exited(birth.worker);
+    let start = tree.spawn(LEAVE_THE_PIPE, 0);
+    let exit = tree.exited(start.worker);
     assert_eq!(exit.status, ExitStatus::Code(5));
     assert_eq!(exit.stderr_tail, b"first\nlast words");
 }
@@ -169,8 +171,8 @@ fn an_environment_larger_than_a_packet_arrives() {
         (0..20).map(|number| [format!("BIG{number}=").into_bytes(), vec![b'x'; 50_000]].concat()),
     );
     tree.start_program(1, program);
-    let birth = tree.spawn(LEAVE, 0);
-    assert_eq!(tree.exited(birth.worker).status, ExitStatus::Code(0));
+    let start = tree.spawn(LEAVE, 0);
+    assert_eq!(tree.exited(start.worker).status, ExitStatus::Code(0));
 }
 
 #[test]
@@ -181,8 +183,8 @@ fn a_fresh_worker_is_executed_watched_and_killed() {
     let writer = tree.report_writer().try_clone_to_owned().unwrap();
     let two = [writer.as_fd(), writer.as_fd()];
     tree.commands.spawn_fresh(key, program, &two).unwrap();
-    let birth = tree.born(key);
-    assert_eq!(tree.report(), format!("pid {}", birth.pid));
+    let start = tree.started(key);
+    assert_eq!(tree.report(), format!("pid {}", start.pid));
     tree.commands.kill(key, libc::SIGKILL).unwrap();
     let exit = tree.exited(key);
     assert_eq!(exit.status, ExitStatus::Signal { signal: libc::SIGKILL, core: false });
@@ -192,11 +194,11 @@ fn a_fresh_worker_is_executed_watched_and_killed() {
 #[test]
 fn a_shutdown_waits_for_workers_that_end_by_themselves() {
     let mut tree = Tree::with_zygote();
-    let birth = tree.spawn(LIVE, 1);
+    let start = tree.spawn(LIVE, 1);
     tree.report();
     tree.commands.shutdown(Duration::from_secs(3600)).unwrap();
-    tree.commands.signal(birth.worker, libc::SIGTERM).unwrap();
-    tree.exited(birth.worker);
+    tree.commands.signal(start.worker, libc::SIGTERM).unwrap();
+    tree.exited(start.worker);
     loop {
         if let Err(lost) = tree.events.next(None) {
             assert_eq!(lost.status, ExitStatus::Code(0));

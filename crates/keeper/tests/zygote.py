@@ -12,7 +12,7 @@ import struct
 FRAME = struct.Struct("<IHHHHIiI")
 MAGIC = 0x31595A47
 VERSION = 1
-READY, FORK, BORN, FORK_FAILED = 1, 2, 3, 4
+READY, FORK, STARTED, FORK_FAILED = 1, 2, 3, 4
 CONTROL_DESCRIPTOR = 3
 PR_SET_PDEATHSIG = 1
 DESCRIPTOR_LIMIT = 32
@@ -84,5 +84,5 @@ def become_worker(control, keeper, middle, slot, epoch, stderr):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     os.environ["GRISTMILL_WORKER"] = f"{slot}.{epoch}.{os.environ['GRISTMILL_TREE']}"
-    control.send(frame(BORN, slot, epoch, os.getpid()))
+    control.send(frame(STARTED, slot, epoch, os.getpid()))
     control.close()

@@ -1,23 +1,26 @@
-//! Blocks of the arena as Python sees them: objects with a buffer, and what encoding and decoding do with them.
+//! Blocks of the arena as Python objects with a buffer, and their use in encoding and decoding.
 //!
-//! An argument is a read-only view in the worker. A result is writable, in its very block if nobody else needs that, else
-//! as a copy; where views were asked for it is a read-only view. A view that travels again names its block: no copy.
+//! In the worker an argument is a read-only view. In the client a result is writable: in its block if no one else needs
+//! that block, else as a copy. If the program asked for views, the result is a read-only view. A view that is sent
+//! again travels as the index of its block, without a copy.
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gristmill_client::{ArenaError, BlockPart, ClientArena};
-use gristmill_shm::WorkerArena;
+use gristmill_shm::{WeakBlock, WorkerArena};
 use gristmill_wire::BlockRange;
 use pyo3::exceptions::{PyBufferError, PyMemoryError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::codec::{BlockSink, BlockSource, malformed};
+use crate::error;
 use crate::object::Owned;
 
-/// A piece of the arena with a buffer; arrays over it keep it, and it keeps the block.
+/// A piece of the arena with a buffer. Arrays over it keep it alive, and it keeps the block alive.
 #[pyclass(frozen, module = "gristmill._native")]
 pub struct ArenaMemory {
     pointer: *mut u8,
@@ -26,9 +29,9 @@ pub struct ArenaMemory {
     _holder: Arc<dyn Any + Send + Sync>,
 }
 
-// SAFETY: the pointer is to shared memory that the holder keeps mapped; it belongs to no thread.
+// SAFETY: the pointer is to shared memory that the holder keeps mapped, and is not bound to a thread.
 unsafe impl Send for ArenaMemory {}
-// SAFETY: as above; what is written to it is written by users of the buffer, as with any buffer.
+// SAFETY: as above; only users of the buffer write to the memory, as with any buffer.
 unsafe impl Sync for ArenaMemory {}
 
 #[pymethods]
@@ -42,8 +45,8 @@ impl ArenaMemory {
         let size = memory.size.cast_signed();
         let (pointer, readonly) =
             (memory.pointer.cast::<c_void>(), c_int::from(memory.is_readonly));
-        // SAFETY: Python calls with a view to fill in; the buffer is `size` bytes as long as this object lives, of which
-        // the view takes a reference.
+        // SAFETY: Python passes a view to fill in. The buffer is `size` bytes for as long as this object lives, and the
+        // view takes a reference to this object.
         let filled =
             unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), pointer, size, readonly, flags) };
         if filled < 0 {
@@ -69,7 +72,7 @@ impl ArenaMemory {
         Ok(Owned::from_bound(Bound::new(py, memory)?.into_any()))
     }
 
-    /// A part of the client's arena.
+    /// Makes an object over a part of the client's arena.
     ///
     /// # Errors
     /// `MemoryError`.
@@ -82,38 +85,96 @@ impl ArenaMemory {
     }
 }
 
-/// No memory in the arena, as Python says it.
-pub fn no_memory(error: &ArenaError) -> PyErr {
-    PyMemoryError::new_err(error.to_string())
+/// Converts an error of the arena into a `MemoryError`.
+pub fn no_memory(py: Python<'_>, error: &ArenaError) -> PyErr {
+    error::coded(py, PyMemoryError::new_err(error.to_string()), error.code())
 }
 
-/// The client's arguments on their way out.
+/// Blocks that store the large parts of waiting calls, by the address and size of each part in the program. The same
+/// array is stored only once while its contents stay the same.
+#[derive(Debug, Default)]
+pub struct Stored {
+    blocks: HashMap<(usize, usize), WeakBlock>,
+    /// Number of blocks at which dead ones are removed.
+    sweep_at: usize,
+    passed: u64,
+}
+
+/// Minimum number of remembered blocks before dead ones are removed.
+const STORED_MIN: usize = 64;
+/// Maximum number of live remembered blocks: a program rarely submits more large arrays than this in turn.
+const STORED_MAX: usize = 1024;
+
+impl Stored {
+    /// Returns the bytes of all large parts of calls so far, including those that were stored already.
+    pub const fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    /// Returns the block of an earlier, still waiting call for bytes at this address. The bytes may have changed since:
+    /// the caller compares them. That reads both, costs less than the copy that it saves, and ends at the first
+    /// difference.
+    fn find(&mut self, bytes: &[u8]) -> Option<BlockPart> {
+        self.passed += bytes.len() as u64;
+        self.blocks.get(&(bytes.as_ptr() as usize, bytes.len()))?.upgrade()
+    }
+
+    fn note(&mut self, bytes: &[u8], part: &BlockPart) {
+        if self.blocks.len() >= self.sweep_at.max(STORED_MIN) {
+            self.blocks.retain(|_, block| block.is_live());
+            if self.blocks.len() >= STORED_MAX {
+                self.blocks.clear();
+            }
+            self.sweep_at = self.blocks.len() * 2;
+        }
+        self.blocks.insert((bytes.as_ptr() as usize, bytes.len()), part.downgrade());
+    }
+}
+
+/// A sink for the arguments that the client sends.
 pub struct ClientSink<'a> {
     arena: &'a ClientArena,
-    /// Arrays in the arena go by reference even where somebody could change them.
+    stored: &'a Mutex<Stored>,
+    /// True if arrays in the arena travel by reference even if the program could still change them.
     views: bool,
     parts: Vec<BlockPart>,
     error: Option<ArenaError>,
 }
 
 impl<'a> ClientSink<'a> {
-    /// With no blocks yet.
-    pub const fn new(arena: &'a ClientArena, views: bool) -> Self {
-        Self { arena, views, parts: Vec::new(), error: None }
+    /// Creates a sink without blocks.
+    pub const fn new(arena: &'a ClientArena, stored: &'a Mutex<Stored>, views: bool) -> Self {
+        Self { arena, stored, views, parts: Vec::new(), error: None }
     }
 
-    /// The blocks.
+    /// Copies bytes into the arena, unless a waiting call has stored the same bytes.
+    fn copy(&self, bytes: &[u8]) -> Result<BlockPart, ArenaError> {
+        let known = self.lock().find(bytes);
+        if let Some(part) = known.filter(|part| part.holds(bytes)) {
+            return Ok(part);
+        }
+        let part = self.arena.store(bytes)?;
+        self.lock().note(bytes, &part);
+        Ok(part)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stored> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the blocks stored so far.
     pub fn parts(&self) -> &[BlockPart] {
         &self.parts
     }
 
-    /// Starts over.
+    /// Forgets the blocks stored so far.
     pub fn clear(&mut self) {
         self.parts.clear();
     }
 
-    /// Why a block could not be stored.
-    pub fn failure(&self) -> PyErr {
+    /// Returns the exception for a block that could not be stored.
+    pub fn failure(&self, py: Python<'_>) -> PyErr {
+        let no_memory = |error| no_memory(py, error);
         self.error.as_ref().map_or_else(|| PyMemoryError::new_err(()), no_memory)
     }
 }
@@ -123,8 +184,8 @@ impl BlockSink for ClientSink<'_> {
         let known = self.arena.find(data, size);
         let known = known.filter(|part| self.views || (is_readonly && !part.is_exposed()));
         let part = known.map_or_else(
-            // SAFETY: passed on from the caller.
-            || self.arena.store(unsafe { std::slice::from_raw_parts(data, size) }),
+            // SAFETY: the caller guarantees it.
+            || self.copy(unsafe { std::slice::from_raw_parts(data, size) }),
             Ok,
         );
         match part {
@@ -138,14 +199,14 @@ impl BlockSink for ClientSink<'_> {
     }
 }
 
-/// A result's blocks at the client.
+/// The blocks of a result at the client.
 pub struct ClientSource<'a> {
     parts: &'a [BlockPart],
     views: bool,
 }
 
 impl<'a> ClientSource<'a> {
-    /// The blocks of one outcome.
+    /// Creates a source from the blocks of one outcome.
     pub const fn new(parts: &'a [BlockPart], views: bool) -> Self {
         Self { parts, views }
     }
@@ -153,7 +214,7 @@ impl<'a> ClientSource<'a> {
     fn part(&self, index: u32) -> PyResult<&'a BlockPart> {
         self.parts
             .get(index as usize)
-            .ok_or_else(|| malformed("it names a block that is not there"))
+            .ok_or_else(|| malformed("it names a block that does not exist"))
     }
 }
 
@@ -168,7 +229,7 @@ impl BlockSource for ClientSource<'_> {
         if self.views || part.is_sole() {
             return ArenaMemory::of_part(py, part, self.views);
         }
-        // SAFETY: the part is as many readable bytes; they are copied.
+        // SAFETY: the part is `size` readable bytes, which are copied.
         let copy = unsafe {
             ffi::PyByteArray_FromStringAndSize(part.pointer().cast(), part.size().cast_signed())
         };
@@ -176,63 +237,74 @@ impl BlockSource for ClientSource<'_> {
     }
 }
 
-/// A worker's results on their way out. Blocks that were made for a payload that was then discarded are freed.
+/// A sink for the results that a worker sends. If a payload is discarded, the sink frees the blocks made for it.
 pub struct WorkerSink<'a> {
     arena: &'a WorkerArena,
     blocks: Vec<BlockRange>,
-    /// Those of the blocks that were made here.
+    /// Offsets of the blocks that this sink made.
     own: Vec<u64>,
     error: Option<ArenaError>,
 }
 
 impl<'a> WorkerSink<'a> {
-    /// With no blocks yet.
+    /// Creates a sink without blocks.
     pub const fn new(arena: &'a WorkerArena) -> Self {
         Self { arena, blocks: Vec::new(), own: Vec::new(), error: None }
     }
 
-    /// The blocks; they are the client's from now on.
+    /// Returns the blocks, which belong to the client from now on.
     pub fn into_blocks(mut self) -> Vec<BlockRange> {
         self.own.clear();
         std::mem::take(&mut self.blocks)
     }
 
-    /// Puts the encoded bytes themselves into a block, in front of the others.
+    /// Stores the encoded bytes themselves in a block, in front of the others.
     ///
     /// # Errors
     /// `MemoryError`.
-    pub fn store_body(&mut self, bytes: &[u8]) -> PyResult<()> {
-        // SAFETY: a slice is as many readable bytes as it is long.
+    pub fn store_body(&mut self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
+        self.end_if_forked();
+        // SAFETY: a slice is as many readable bytes as its length.
         let block = unsafe { self.arena.store(bytes.as_ptr(), bytes.len()) };
-        let block = block.map_err(|error| no_memory(&error))?;
+        let block = block.map_err(|error| no_memory(py, &error))?;
         self.own.push(block.offset);
         self.blocks.insert(0, block);
         Ok(())
     }
 
-    /// How many blocks there are.
+    /// Ends this process if methods of the value have forked it: its blocks would be those of the worker.
+    fn end_if_forked(&self) {
+        if !self.arena.is_ours() {
+            // SAFETY: the interpreter is held whenever values are encoded.
+            crate::forked::leave(unsafe { Python::assume_attached() }, None);
+        }
+    }
+
+    /// Returns the number of blocks.
     pub fn count(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Starts over.
+    /// Forgets the blocks stored so far, and frees those made here.
     pub fn clear(&mut self) {
         self.blocks.clear();
         self.own.drain(..).for_each(|offset| self.arena.free(offset));
     }
 
-    /// Why a block could not be stored.
-    pub fn failure(&self) -> PyErr {
+    /// Returns the exception for a block that could not be stored.
+    pub fn failure(&self, py: Python<'_>) -> PyErr {
+        let no_memory = |error| no_memory(py, error);
         self.error.as_ref().map_or_else(|| PyMemoryError::new_err(()), no_memory)
     }
 }
 
 impl BlockSink for WorkerSink<'_> {
     unsafe fn store(&mut self, data: *const u8, size: usize, _is_readonly: bool) -> Option<u32> {
-        // All that Python has of the arena in a worker are views of arguments, which cannot change.
+        self.end_if_forked();
+        // In a worker Python only has views of arguments in the arena, and those cannot change.
         let block = match self.arena.find(data, size) {
             Some(known) => known,
-            // SAFETY: passed on from the caller.
+            // SAFETY: the caller guarantees it.
             None => match unsafe { self.arena.store(data, size) } {
                 Ok(block) => {
                     self.own.push(block.offset);
@@ -262,13 +334,13 @@ pub struct WorkerSource<'a> {
 }
 
 impl<'a> WorkerSource<'a> {
-    /// Blocks as a record names them.
+    /// Creates a source from the blocks that a record names.
     pub const fn new(arena: &'a Arc<WorkerArena>, blocks: Vec<BlockRange>) -> Self {
         Self { arena, blocks }
     }
 
     fn block(&self, index: u32) -> PyResult<(BlockRange, *const u8, usize)> {
-        let missing = || malformed("it names a block that is not there");
+        let missing = || malformed("it names a block that does not exist");
         let block = *self.blocks.get(index as usize).ok_or_else(missing)?;
         let pointer = self.arena.pointer(block).map_err(|_| missing())?;
         Ok((block, pointer, usize::try_from(block.size).map_err(|_| missing())?))

@@ -1,97 +1,148 @@
-//! The worker's side of Python functions: definitions to callables, payloads to arguments, outcomes to payloads.
+//! The worker's side of Python functions: loads definitions, decodes payloads to arguments, encodes outcomes.
 //!
-//! A function may submit tasks and wait for them, and then others are called below it: nothing is borrowed meanwhile.
+//! A function may submit tasks and wait for them, and the worker then calls other functions below it: nothing is
+//! borrowed meanwhile.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use std::sync::Arc;
 
-use gristmill_shm::WorkerArena;
-use gristmill_wire::{ArenaDescriptor, Equipment, FunctionId, ParentEntry, SlotId, Verdict};
-use gristmill_worker::{Call, Callee, Dropped, REPLY_MAX, Reply};
+use gristmill_keeper::TaskMark;
+use gristmill_shm::{WorkerArena, WorkerControl};
+use gristmill_sync::clock::ticks;
+use gristmill_sync::process;
+use gristmill_wire::{
+    ArenaDescriptor, FailureKind, FunctionId, ParentEntry, ResourceGrant, SlotId, TaskFailure,
+    Verdict,
+};
+use gristmill_worker::{Callee, Dropped, REPLY_MAX, Reply, TaskCall};
+use pyo3::exceptions::{PyImportError, PySystemError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arena::{WorkerSink, WorkerSource};
 use crate::codec::{
-    Arguments, ArrayTypes, Encoded, Parents, decode_call, decode_scalars, decode_value,
+    Arguments, ArrayTypes, EncodeResult, ParentValues, decode_call, decode_scalars, decode_value,
     encode_scalar, encode_value, malformed, pickle_value,
 };
-use crate::function::FunctionCache;
+use crate::function::SharedCache;
+use crate::loading::Loading;
 use crate::object::Owned;
 
-/// A function as this worker knows it.
+/// A function as known to this worker.
 enum Known {
     Callable(Py<PyAny>),
-    /// Its definition did not load: the encoded exception that every call of it answers with.
-    Broken(Rc<[u8]>),
+    /// Not loaded: no call has tried yet, or each one failed. The next call tries.
+    Defined(Definition),
 }
 
-/// Why a call has no result. In a box, so that those that have one move a word.
-enum Failure {
-    Raised(PyErr),
-    /// The function did not load: the encoded exception that says so.
-    Broken(Rc<[u8]>),
+/// The bytes that a function is loaded from.
+#[derive(Clone)]
+struct Definition {
+    bytes: Rc<[u8]>,
+    /// True if a call has tried to load it and failed.
+    has_failed: bool,
 }
+
+/// The exception of a failed call. It is boxed, so that a successful result is only a word to move.
+struct Failure(PyErr);
 
 impl From<PyErr> for Box<Failure> {
     #[cold]
     fn from(error: PyErr) -> Self {
-        Self::new(Failure::Raised(error))
+        Self::new(Failure(error))
     }
 }
 
-/// Calls Python functions on the thread that holds the interpreter.
+/// A callee that calls Python functions on the thread that holds the interpreter.
 pub struct PythonCallee {
     functions: RefCell<Vec<Option<Known>>>,
     pub arrays: ArrayTypes,
-    /// Storage for arguments: as many sets as calls are on the stack, kept for the next ones.
+    /// Storage for arguments: one set for each call on the stack, reused by later calls.
     #[expect(clippy::vec_box, reason = "a set goes in and out for each call, as one word")]
     arguments: RefCell<Vec<Box<Arguments>>>,
     arena: Arc<WorkerArena>,
-    interrupted: Py<PyAny>,
-    /// `sys._getframe`, which tells how deep the stack is.
-    frame_at: Py<PyAny>,
-    /// What tasks submit.
-    pub submitted: RefCell<FunctionCache>,
-    /// The number of the next function among those.
-    pub next_function: Cell<u32>,
-    /// That of the context that their tasks named last; 0 is none.
-    pub last_context: Cell<u32>,
-    /// What the process was last told that its tasks have besides it.
-    equipment: Cell<Equipment>,
-    /// The slots whose places these are, if its task is wide.
+    attributes: HeldAttributes,
+    /// The mark in the environment, by which the processes of each task are recognised.
+    mark: Option<TaskMark>,
+    /// The worker's fork generation; a process with another one was forked by user code.
+    generation: u32,
+    pub nested: NestedSubmissions,
+    /// The resource grant that the process was last told about.
+    grant: Cell<ResourceGrant>,
+    /// Slots of that grant, if its task is wide.
     places: RefCell<Vec<SlotId>>,
+    /// Ticks that the current call has taken to load its function.
+    load_ticks: Cell<u64>,
+    /// The function or arguments being loaded, for the interrupt handler and the error message.
+    pub loading: Loading,
+}
+
+/// Python attributes that the worker holds, so that no task can remove them.
+struct HeldAttributes {
+    /// `TaskInterrupted`.
+    interrupted: Py<PyAny>,
+    /// `_remote.dump_exception`.
+    dump_exception: Py<PyAny>,
+    /// `sys._getframe`, which shows the depth of the stack.
+    frame_at: Py<PyAny>,
+}
+
+impl HeldAttributes {
+    fn look_up(py: Python<'_>) -> PyResult<Self> {
+        Ok(Self {
+            interrupted: py.import("gristmill._interrupt")?.getattr("TaskInterrupted")?.unbind(),
+            dump_exception: py.import("gristmill._remote")?.getattr("dump_exception")?.unbind(),
+            frame_at: py.import("sys")?.getattr("_getframe")?.unbind(),
+        })
+    }
+}
+
+/// The names that tasks use in their submissions.
+#[derive(Default)]
+pub struct NestedSubmissions {
+    /// The functions that tasks submit.
+    pub functions: SharedCache,
+    /// Number of the next function among those.
+    pub next_function: Cell<u32>,
+    /// Number of the context that tasks named last; 0 is none.
+    pub last_context: Cell<u32>,
 }
 
 impl PythonCallee {
-    /// Ready for definitions.
+    /// Creates a callee without functions.
     ///
     /// # Errors
-    /// What importing the error types raises.
-    pub fn new(py: Python<'_>, arena: Arc<WorkerArena>) -> PyResult<Self> {
+    /// The exception raised by the import of the error types.
+    pub fn new(
+        py: Python<'_>,
+        arena: Arc<WorkerArena>,
+        control: WorkerControl,
+        mark: Option<TaskMark>,
+    ) -> PyResult<Self> {
         Ok(Self {
             functions: RefCell::default(),
             arena,
             arrays: ArrayTypes::new(),
             arguments: RefCell::default(),
-            interrupted: py.import("gristmill._interrupt")?.getattr("TaskInterrupted")?.unbind(),
-            frame_at: py.import("sys")?.getattr("_getframe")?.unbind(),
-            submitted: RefCell::default(),
-            next_function: Cell::new(0),
-            last_context: Cell::new(0),
-            equipment: Cell::default(),
+            attributes: HeldAttributes::look_up(py)?,
+            mark,
+            generation: process::generation(),
+            nested: NestedSubmissions::default(),
+            grant: Cell::default(),
             places: RefCell::default(),
+            load_ticks: Cell::new(0),
+            loading: Loading::new(control),
         })
     }
 
-    /// Appends the encoded result to `out`; says whether as a descriptor.
+    /// Appends the encoded result to `out`. Returns whether it is a descriptor.
     #[inline]
     fn try_call(
         &self,
         py: Python<'_>,
-        call: &Call<'_>,
+        call: &TaskCall<'_>,
         out: &mut Vec<u8>,
     ) -> Result<bool, Box<Failure>> {
         let function = self.find(py, call.function)?;
@@ -100,12 +151,26 @@ impl PythonCallee {
         let result = self.run(py, &function, call, &mut arguments);
         arguments.clear();
         self.arguments.borrow_mut().push(arguments);
+        if self.is_forked() {
+            crate::forked::leave(py, result.as_ref().err().map(|failure| &failure.0));
+        }
         let result = result?;
         // SAFETY: the interpreter is held and the result live.
         if unsafe { encode_scalar(result.as_ptr(), out) } {
             return Ok(false);
         }
-        Ok(self.encode(&result.into_bound(py), out)?)
+        let encoded = self.encode(&result.into_bound(py), out);
+        // Methods of the result, and destructors of objects that die with it, may have forked.
+        if self.is_forked() {
+            crate::forked::leave(py, encoded.as_ref().err());
+        }
+        Ok(encoded?)
+    }
+
+    /// Returns whether user code forked this process from the worker. Checked wherever user code has run.
+    #[inline]
+    pub fn is_forked(&self) -> bool {
+        process::generation() != self.generation
     }
 
     #[inline]
@@ -113,58 +178,122 @@ impl PythonCallee {
         &self,
         py: Python<'_>,
         function: &Owned,
-        call: &Call<'_>,
+        call: &TaskCall<'_>,
         arguments: &mut Arguments,
     ) -> Result<Owned, Box<Failure>> {
-        if call.equipment != self.equipment.get() || *call.places != **self.places.borrow() {
-            self.equip(py, call.equipment, call.places)?;
+        if call.grant != self.grant.get() || *call.places != **self.places.borrow() {
+            self.apply_grant(py, call.grant, call.places)?;
         }
         if call.arena || !decode_scalars(py, call.payload, arguments) {
-            self.decode(py, call, arguments)?;
+            let decoded = self.decode(py, call, arguments);
+            if self.is_forked() {
+                crate::forked::leave(py, decoded.as_ref().err());
+            }
+            decoded?;
         }
         // SAFETY: `py` proves that the interpreter is held, and the caller's reference keeps the function alive.
         let result = unsafe { arguments.call(function.as_ptr()) };
         Ok(Owned::or_raise(py, result)?)
     }
 
-    /// Lets libraries and programs in this process know of the GPUs and cores that the task has.
+    /// Tells libraries and programs in this process which GPUs and cores the task has.
     #[cold]
-    fn equip(&self, py: Python<'_>, equipment: Equipment, places: &[SlotId]) -> PyResult<()> {
-        let devices = equipment.devices;
+    fn apply_grant(&self, py: Python<'_>, grant: ResourceGrant, places: &[SlotId]) -> PyResult<()> {
+        let devices = grant.devices;
         let slots: Vec<u16> = places.iter().map(|slot| slot.0).collect();
-        let all = (devices, equipment.places.max(1), slots);
-        py.import("gristmill._equipment")?.call_method1("equip", all)?;
-        self.equipment.set(equipment);
+        let all = (devices, grant.places.max(1), slots);
+        py.import("gristmill._resource_grant")?.call_method1("apply", all)?;
+        self.grant.set(grant);
         places.clone_into(&mut self.places.borrow_mut());
         Ok(())
     }
 
-    fn decode(&self, py: Python<'_>, call: &Call<'_>, arguments: &mut Arguments) -> PyResult<()> {
+    fn decode(
+        &self,
+        py: Python<'_>,
+        call: &TaskCall<'_>,
+        arguments: &mut Arguments,
+    ) -> PyResult<()> {
         let mut parents = TaskParents {
             values: call.parents.iter().collect(),
             arrays: &self.arrays,
             arena: &self.arena,
         };
         let (blocks, bytes) = self.open(call.payload, call.arena)?;
-        decode_call(py, bytes, &mut parents, (&self.arrays, &blocks as _), arguments)
+        let outer = self.loading.begin_arguments();
+        let decoded = decode_call(py, bytes, &mut parents, (&self.arrays, &blocks as _), arguments);
+        self.loading.end_arguments(outer, decoded.is_err());
+        decoded
     }
 
-    /// A reference of our own to a function, since a definition that arrives in the call may move the table.
+    /// Returns an owned reference to a function, because a definition that arrives during the call may move the table.
     #[inline]
     fn find(&self, py: Python<'_>, function: FunctionId) -> Result<Owned, Box<Failure>> {
-        match self.functions.borrow().get(function.0 as usize) {
+        let definition = match self.functions.borrow().get(function.0 as usize) {
             Some(Some(Known::Callable(function))) => {
-                Ok(Owned::from_bound(function.bind(py).clone()))
+                return Ok(Owned::from_bound(function.bind(py).clone()));
             }
-            Some(Some(Known::Broken(error))) => Err(Box::new(Failure::Broken(Rc::clone(error)))),
-            _ => Err(malformed("its function was never defined here").into()),
+            Some(Some(Known::Defined(definition))) => Some(definition.clone()),
+            _ => None,
+        };
+        self.load(py, function, definition)
+    }
+
+    /// Loads a function within its first call, which is charged with the cost and any failure. A failure is not cached.
+    #[cold]
+    fn load(
+        &self,
+        py: Python<'_>,
+        function: FunctionId,
+        definition: Option<Definition>,
+    ) -> Result<Owned, Box<Failure>> {
+        let Some(Definition { bytes, has_failed }) = definition else {
+            return Err(malformed("the client sent no definition of its function").into());
+        };
+        let began = ticks();
+        let loaded = py
+            .import("gristmill._functions")
+            .and_then(|module| module.getattr("load"))
+            .and_then(|load| load.call1((PyBytes::new(py, &bytes), has_failed)));
+        if self.is_forked() {
+            crate::forked::leave(py, loaded.as_ref().err());
+        }
+        self.load_ticks.set(ticks().saturating_sub(began).max(1));
+        // The loading may have submitted tasks and waited for them: the table may have changed.
+        let mut functions = self.functions.borrow_mut();
+        let place = functions.get_mut(function.0 as usize).and_then(Option::as_mut);
+        let place = place
+            .filter(|known| matches!(known, Known::Defined(one) if Rc::ptr_eq(&one.bytes, &bytes)));
+        match loaded {
+            Ok(callable) => {
+                if let Some(place) = place {
+                    *place = Known::Callable(callable.clone().unbind());
+                }
+                Ok(Owned::from_bound(callable))
+            }
+            Err(error) => {
+                if let Some(place) = place {
+                    *place = Known::Defined(Definition { bytes, has_failed: true });
+                }
+                Err(error.into())
+            }
         }
     }
 
-    /// A payload's blocks and its bytes.
+    /// Returns a sink for the large parts of the data that a task sends.
+    pub fn sink(&self) -> WorkerSink<'_> {
+        WorkerSink::new(&self.arena)
+    }
+
+    /// Returns whether memory is in the arena. In a worker Python only has views of arguments there.
+    pub fn is_lent(&self, data: *const u8, size: usize) -> bool {
+        self.arena.find(data, size).is_some()
+    }
+
+    /// Splits a payload into its blocks and its bytes.
     ///
     /// # Errors
-    /// `ValueError`: it is no descriptor.
+    /// `ValueError` if the payload should be a descriptor and is not.
     pub fn open<'b>(
         &self,
         payload: &'b [u8],
@@ -178,47 +307,66 @@ impl PythonCallee {
         let mut sink = WorkerSink::new(&self.arena);
         // SAFETY: the interpreter is held and `value` is live.
         let mut encoded = unsafe { encode_value(value.as_ptr(), out, &self.arrays, &mut sink) };
-        if encoded == Encoded::Foreign {
+        if encoded == EncodeResult::Foreign {
             out.truncate(start);
             sink.clear();
             encoded = pickle_value(value, out, &mut sink)?;
         }
-        if encoded == Encoded::Unstored {
-            return Err(sink.failure());
+        if encoded == EncodeResult::Unstored {
+            return Err(sink.failure(value.py()));
         }
-        finish(sink, start, out)
+        finish(value.py(), sink, start, out)
     }
 
-    /// Appends the encoded exception; says whether as a descriptor.
-    fn encode_raised(&self, py: Python<'_>, error: &PyErr, out: &mut Vec<u8>) -> PyResult<bool> {
+    /// Appends the encoded exception. Returns whether it is a descriptor. If encoding fails, for example without
+    /// memory, it appends the exception's type name and the reason of the failure instead.
+    fn encode_raised(&self, py: Python<'_>, error: &PyErr, out: &mut Vec<u8>) -> bool {
         let start = out.len();
-        out.extend_from_slice(&encode_exception(py, error)?);
-        finish(WorkerSink::new(&self.arena), start, out)
+        let encoded = self.encode_exception(py, error).and_then(|bytes| {
+            let failure = TaskFailure { kind: FailureKind::Exception, bytes: &bytes };
+            out.extend(failure.encode());
+            finish(py, WorkerSink::new(&self.arena), start, out)
+        });
+        encoded.unwrap_or_else(|why| {
+            out.truncate(start);
+            crate::error::undescribed(py, error, &why, out);
+            false
+        })
     }
 
-    /// Puts what went wrong in the place of whatever was appended from `start` on.
+    /// Encodes the exception as bytes. `_remote` has a form for every exception, so this fails only on an interrupt or
+    /// without memory.
+    fn encode_exception(&self, py: Python<'_>, error: &PyErr) -> PyResult<Vec<u8>> {
+        // The exception carries its traceback, which `value` lacks before Python 3.12.
+        let error = error.clone_ref(py).into_value(py);
+        let dumped = self.attributes.dump_exception.bind(py).call1((error,))?;
+        Ok(dumped.cast::<PyBytes>()?.as_bytes().to_vec())
+    }
+
+    /// Replaces the bytes appended from `start` on with the failure.
     #[cold]
     fn failed(&self, py: Python<'_>, failure: Failure, out: &mut Vec<u8>, start: usize) -> Reply {
         out.truncate(start);
-        let error = match failure {
-            Failure::Raised(error) => error,
-            Failure::Broken(error) => {
-                out.extend_from_slice(&error);
-                let arena = finish(WorkerSink::new(&self.arena), start, out).unwrap_or_default();
-                return Reply { verdict: Verdict::Raised, arena };
-            }
-        };
-        match self.encode_raised(py, &error, out) {
-            Ok(arena) => Reply { verdict: self.verdict_of(py, &error), arena },
-            Err(second) => {
-                out.truncate(start);
-                Reply { verdict: self.verdict_of(py, &second), arena: false }
-            }
+        let Failure(error) = failure;
+        let cut_off = self.loading.take_cut_off();
+        let verdict = self.verdict_of(py, &error, cut_off.is_some());
+        if let Some(text) = cut_off.filter(|_| verdict == Verdict::Interrupted) {
+            // Only the client knows whether the task ran out of time: its message then names what was being loaded.
+            out.extend(TaskFailure::of_text(FailureKind::Loading, &text).encode());
+            return Reply { verdict, arena: false };
         }
+        let arena = self.encode_raised(py, &error, out);
+        Reply { verdict, arena }
     }
 
-    fn verdict_of(&self, py: Python<'_>, error: &PyErr) -> Verdict {
-        if error.is_instance(py, self.interrupted.bind(py)) {
+    /// Distinguishes an interrupt from an exception of the task itself. C code that imports, such as numpy's, replaces
+    /// any exception of the import, even an interrupt, with an `ImportError`.
+    fn verdict_of(&self, py: Python<'_>, error: &PyErr, is_of_load: bool) -> Verdict {
+        let is_of_import = self.loading.take_interrupted()
+            && (is_of_load
+                || error.is_instance_of::<PyImportError>(py)
+                || error.is_instance_of::<PySystemError>(py));
+        if is_of_import || error.is_instance(py, self.attributes.interrupted.bind(py)) {
             Verdict::Interrupted
         } else {
             Verdict::Raised
@@ -226,26 +374,10 @@ impl PythonCallee {
     }
 }
 
-/// The exception as bytes; `_remote` has a form for every exception, so a failure here is an interrupt or no memory.
-fn encode_exception(py: Python<'_>, error: &PyErr) -> PyResult<Vec<u8>> {
-    // With its traceback, which `value` lacks before Python 3.12.
-    let error = error.clone_ref(py).into_value(py);
-    let dumped = py.import("gristmill._remote")?.call_method1("dump_exception", (error,))?;
-    Ok(dumped.cast::<PyBytes>()?.as_bytes().to_vec())
-}
-
 impl Callee for PythonCallee {
     fn define(&self, function: FunctionId, definition: &[u8]) {
-        Python::attach(|py| {
-            let loaded = py
-                .import("gristmill._functions")
-                .and_then(|module| module.call_method1("load", (PyBytes::new(py, definition),)));
-            let known = match loaded {
-                Ok(callable) => Known::Callable(callable.unbind()),
-                Err(error) => {
-                    Known::Broken(encode_exception(py, &error).unwrap_or_default().into())
-                }
-            };
+        Python::attach(|_| {
+            let known = Known::Defined(Definition { bytes: definition.into(), has_failed: false });
             let place = function.0 as usize;
             let mut functions = self.functions.borrow_mut();
             if functions.len() <= place {
@@ -253,26 +385,47 @@ impl Callee for PythonCallee {
             }
             let old = functions[place].replace(known);
             drop(functions);
-            // The end of the old one may run Python code.
+            // The destructor of the old one may run Python code.
             drop(old);
         });
     }
 
+    fn forget(&self, function: FunctionId) {
+        Python::attach(|_| {
+            let known = self.functions.borrow_mut().get_mut(function.0 as usize).map(Option::take);
+            // Its destructor may run Python code.
+            drop(known);
+        });
+    }
+
     #[inline]
-    fn call(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Reply {
-        Python::attach(|py| {
+    fn call(&self, call: &TaskCall<'_>, out: &mut Vec<u8>) -> Reply {
+        #[expect(clippy::cast_possible_truncation, reason = "marks are the low half")]
+        let outer = self.mark.as_ref().map(|mark| mark.set(call.sequence as u32));
+        let reply = Python::attach(|py| {
             let start = out.len();
             match self.try_call(py, call, out) {
                 Ok(arena) => Reply { verdict: Verdict::Returned, arena },
-                Err(failure) => self.failed(py, *failure, out, start),
+                Err(failure) => {
+                    let reply = self.failed(py, *failure, out, start);
+                    // Methods of the exception may have forked.
+                    if self.is_forked() {
+                        crate::forked::leave(py, None);
+                    }
+                    reply
+                }
             }
-        })
+        });
+        if let (Some(mark), Some(outer)) = (&self.mark, outer) {
+            mark.restore(outer);
+        }
+        reply
     }
 
     fn while_idle(&self, wait: &mut dyn FnMut()) {
-        // A closure that touches no Python object; `detach` wants it `Send` as a proxy for that.
+        // A closure that touches no Python object; `detach` requires `Send` as a proxy for that.
         struct Untouched<'a>(&'a mut dyn FnMut());
-        // SAFETY: the closure runs on this very thread and touches no Python object.
+        // SAFETY: the closure runs on this same thread and touches no Python object.
         unsafe impl Send for Untouched<'_> {}
         Python::attach(|py| {
             let wait = Untouched(wait);
@@ -283,9 +436,27 @@ impl Callee for PythonCallee {
         });
     }
 
+    #[inline]
+    fn take_loading(&self) -> u64 {
+        let ticks = self.load_ticks.get();
+        if ticks != 0 {
+            self.load_ticks.set(0);
+        }
+        ticks
+    }
+
+    #[inline]
+    fn is_unfit(&self) -> bool {
+        self.loading.is_unfit()
+    }
+
+    fn put_loading(&self, ticks: u64) {
+        self.load_ticks.set(ticks);
+    }
+
     fn may_nest(&self) -> bool {
-        // It raises when the stack has fewer frames than that.
-        Python::attach(|py| self.frame_at.bind(py).call1((FRAMES_MAX,)).is_err())
+        // The call raises if the stack has fewer frames than that.
+        Python::attach(|py| self.attributes.frame_at.bind(py).call1((FRAMES_MAX,)).is_err())
     }
 
     fn has_raised(&self) -> bool {
@@ -294,10 +465,10 @@ impl Callee for PythonCallee {
 
     fn completed(&self, ticket: u32) {
         Python::attach(|py| {
-            let told = py
+            let called = py
                 .import("gristmill._nested")
                 .and_then(|module| module.call_method1("_completed", (ticket,)));
-            if let Err(error) = told {
+            if let Err(error) = called {
                 error.write_unraisable(py, None);
             }
         });
@@ -308,11 +479,11 @@ impl Callee for PythonCallee {
     }
 }
 
-/// Python frames on the stack beyond which no other task is called below a waiting one: it may want as many as are left
-/// of the interpreter's thousand.
+/// Python frames on the stack beyond which no other task is called below a waiting one: that task may need as many as
+/// are left of the interpreter's limit of a thousand.
 const FRAMES_MAX: u32 = 400;
 
-/// A payload's blocks and its bytes.
+/// Splits a payload into its blocks and its bytes.
 fn open_payload<'a, 'b>(
     arena: &'a Arc<WorkerArena>,
     payload: &'b [u8],
@@ -326,8 +497,13 @@ fn open_payload<'a, 'b>(
     Ok((WorkerSource::new(arena, descriptor.blocks), descriptor.bytes))
 }
 
-/// Makes what was encoded from `start` on fit into a record; says whether it is a descriptor now.
-fn finish(mut sink: WorkerSink<'_>, start: usize, out: &mut Vec<u8>) -> PyResult<bool> {
+/// Makes the bytes encoded from `start` on fit into a record. Returns whether they are a descriptor now.
+pub fn finish(
+    py: Python<'_>,
+    mut sink: WorkerSink<'_>,
+    start: usize,
+    out: &mut Vec<u8>,
+) -> PyResult<bool> {
     let size = ArenaDescriptor::size(sink.count(), out.len() - start);
     let is_large = size > REPLY_MAX;
     if sink.count() == 0 && !is_large {
@@ -339,7 +515,7 @@ fn finish(mut sink: WorkerSink<'_>, start: usize, out: &mut Vec<u8>) -> PyResult
     }
     let bytes = out.split_off(start);
     if is_large {
-        sink.store_body(&bytes)?;
+        sink.store_body(py, &bytes)?;
     }
     let inline = if is_large { &[][..] } else { &bytes };
     ArenaDescriptor::write(&sink.into_blocks(), is_large, inline, out);
@@ -352,10 +528,10 @@ struct TaskParents<'a> {
     arena: &'a Arc<WorkerArena>,
 }
 
-impl Parents for TaskParents<'_> {
-    fn parent(&mut self, py: Python<'_>, index: u16) -> PyResult<Owned> {
-        let value = self.values.get(usize::from(index)).copied();
-        let (entry, bytes) = value.ok_or_else(|| malformed("it lacks one of its parents"))?;
+impl ParentValues for TaskParents<'_> {
+    fn parent(&mut self, py: Python<'_>, index: u32) -> PyResult<Owned> {
+        let value = self.values.get(index as usize).copied();
+        let (entry, bytes) = value.ok_or_else(|| malformed("it lacks the result of a parent"))?;
         let is_descriptor = entry.flags & ParentEntry::ARENA != 0;
         let (blocks, bytes) = open_payload(self.arena, bytes, is_descriptor)?;
         decode_value(py, bytes, &mut (), self.arrays, &blocks)

@@ -1,20 +1,20 @@
-//! The fork of a process that becomes the child of this process's own parent, the keeper.
+//! Forking of a process that becomes a child of this process's own parent, the keeper.
 //!
-//! An intermediate child forks it and exits, and the kernel gives it to the keeper. The intermediate child shares this
-//! process's memory, as one of `vfork` does: a fork copies the page tables and its end frees the copy, which takes
-//! milliseconds each where contexts have hundreds of megabytes, and nobody needs a copy for so short a life.
+//! An intermediate child forks the new process and exits, and the kernel makes the keeper its parent. The intermediate
+//! child shares this process's memory, like a child of `vfork`: a fork copies the page tables and the exit frees the
+//! copy, which takes milliseconds each if contexts have hundreds of megabytes, and so short a life needs no copy.
 //!
-//! Not here: what the new process does before it is a worker.
+//! Not here: the steps of the new process before it is a worker.
 
 use std::arch::asm;
 
 use pyo3::ffi;
 
-/// Where a double fork has led.
+/// The process in which a double fork returns.
 pub enum Forked {
-    /// To the process that was; the error number of what failed, or 0.
+    /// The original process, with the error number of the failed step, or 0.
     Parent(i32),
-    /// To the new one, which is the keeper's child as soon as `middle` is gone.
+    /// The new process, which is the keeper's child as soon as `middle` is gone.
     Child { middle: i32 },
 }
 
@@ -41,18 +41,18 @@ pub fn fork_away() -> Forked {
     }
 }
 
-/// Makes the intermediate child. In this process the answer is its id, or the negative error number; in the new one it is
-/// the same id.
+/// Creates the intermediate child. Returns its id, or the negative error number, in this process; returns the same id
+/// in the new process.
 ///
 /// # Safety
 /// This process has one thread.
 unsafe fn fork_middle() -> i64 {
     let flags = i64::from(libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD);
     let found: i64;
-    // SAFETY: this process stands still until the intermediate child has exited, which uses the stack below this frame
-    // only, and writes nothing above it: `leave` is called, and does not return there. It returns in the new process, which
-    // has a copy of its own of the stack as the intermediate child had it, this frame included. Registers are the
-    // kernel's to restore in this process, and as after any call in the new one.
+    // SAFETY: this process is suspended until the intermediate child has exited. That child uses only the stack below
+    // this frame and writes nothing above it: it calls `leave`, which does not return there. `leave` returns in the new
+    // process, which has its own copy of the stack as the intermediate child had it, this frame included. In this
+    // process the kernel restores the registers; in the new one they are as after any call.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         asm!(
@@ -92,8 +92,8 @@ unsafe fn fork_middle() -> i64 {
 /// Forks in the intermediate child, and ends it with the error number, or 0. Returns in the new process, with the id of
 /// the intermediate child.
 extern "C" fn leave() -> i64 {
-    // SAFETY: one thread, whose memory is whole; the C library's own handlers for forks run before and after it, where
-    // they find the memory of the process that stands still. The error number is this thread's.
+    // SAFETY: the child has one thread, whose memory is complete. The C library's own fork handlers run before and
+    // after the fork, and find the memory of the suspended process. The error number is this thread's.
     unsafe {
         let middle = libc::getpid();
         match libc::fork() {
@@ -108,16 +108,16 @@ fn last_errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN)
 }
 
-/// Registers the C library's area for restartable sequences again, which the kernel forgets where a child shares memory:
-/// else `sched_getcpu` would give for ever the core of the moment of the fork.
+/// Registers the C library's area for restartable sequences again: the kernel drops the registration in a child that
+/// shares memory, and `sched_getcpu` would then always return the core at the time of the fork.
 fn tell_kernel_of_rseq() {
-    /// The size that every kernel takes.
+    /// The size that every kernel accepts.
     const SIZE: usize = 32;
-    /// Where the number of the core stands in the area, and what says there that nobody keeps it.
+    /// The offset of the core number in the area, and its value for "not registered".
     const CORE: (usize, i32) = (4, -2);
-    // SAFETY: the names are C strings; both symbols are constants of the C library, where it has them: an offset from the
-    // thread pointer, and the size of what is there, or 0 if it has registered nothing. The area lives as long as this
-    // thread, which is the only one.
+    // SAFETY: the names are C strings. Both symbols, where the C library has them, are its constants: an offset from
+    // the thread pointer, and the size of the area there, or 0 if it has registered none. The area lives as long as
+    // this thread, which is the only one.
     unsafe {
         let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr());
         let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr());
@@ -131,16 +131,16 @@ fn tell_kernel_of_rseq() {
     }
 }
 
-/// What stands in front of the places where a sequence goes on that was interrupted: the C library's choice.
+/// The signature in front of the address where an interrupted sequence resumes, chosen by the C library.
 #[cfg(target_arch = "x86_64")]
 const RSEQ_SIGNATURE: u32 = 0x5305_3053;
 #[cfg(target_arch = "aarch64")]
 const RSEQ_SIGNATURE: u32 = 0xd428_bc00;
 
-/// Where this thread's own variables are.
+/// Returns the base address of this thread's own variables.
 fn thread_pointer() -> *mut u8 {
     let pointer: *mut u8;
-    // SAFETY: a read of a register, or of the word that holds its value by the rules of the platform.
+    // SAFETY: reads a register, or the word that holds its value by the rules of the platform.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags));
@@ -150,7 +150,7 @@ fn thread_pointer() -> *mut u8 {
     pointer
 }
 
-/// Waits for the intermediate child: its exit code is the error number of its fork.
+/// Waits for the intermediate child, and returns its exit code: the error number of its fork.
 fn reap(middle: i32) -> i32 {
     let mut status = 0;
     loop {

@@ -1,31 +1,41 @@
-//! Which function a callable is: the identity cache in front of the client's function table.
+//! Identification of functions: the identity cache in front of the client's function table.
 //!
-//! An importable function is known by its object. A function by value is known by its object *and* the identities of
-//! everything it captures: code, defaults, cells and the globals it names, and the same of every function by value that
-//! it reaches; see `parts`. Where a captured value can change in place, its definition is made anew for each submit and compared by
-//! content. Every entry holds strong references, so that no address is mistaken for another object's.
+//! An importable function is identified by its object, its code and its defaults. A function by value is identified by
+//! its object *and* the identities of everything it captures: code, defaults, attributes, cells and the globals it
+//! names, and the same of every function by value that it reaches; see `parts`. One that captures nothing is identified
+//! like an importable one. If a captured value can change in place, the function is pickled again for each submit, and
+//! its definition is compared by content.
+//!
+//! An entry holds its function weakly, or strongly if the function's type has no weak references. When the function is
+//! freed, the cache drops the entry with everything that the entry refers to. The definition, which is the pickled
+//! form, is kept for later equal functions, within limits; see `kept`.
 
+mod definitions;
+mod held;
 mod parts;
 
-use std::collections::HashMap;
+use gristmill_sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeSet, HashMap};
+use std::hash::BuildHasherDefault;
+use std::sync::{Arc, Weak};
 
 use gristmill_client::Client;
-use gristmill_wire::FunctionId;
+use gristmill_wire::{FunctionId, IdHasher};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use self::parts::Captured;
+use self::definitions::{FunctionDefinitions, KeepOutcome};
+use self::held::Referent;
+use self::parts::{Captured, Own};
+use crate::attached::Attached;
 
-/// Entries beyond which the cache starts anew: fresh lambdas by the million leave memory flat.
-const ENTRIES_MAX: usize = 1024;
-
-/// Where functions get their ids: the client's table, or, in a worker, the numbers that the client was told.
+/// The source of function ids: the client's table, or, in a worker, the numbers that it has announced to the client.
 pub trait FunctionTable {
-    /// The id of a definition, which gains a use.
+    /// Returns the id of a definition, and adds a use of it.
     fn define(&self, definition: &[u8], name: &str) -> FunctionId;
 
-    /// Gives a use back.
+    /// Releases a use.
     fn forget(&self, function: FunctionId);
 }
 
@@ -39,35 +49,76 @@ impl FunctionTable for Client {
     }
 }
 
+/// Number of reloads of modules in this process. Identities that were cached before a reload are invalid after it.
+static RELOADS: AtomicU64 = AtomicU64::new(0);
+
+/// Makes every cached identity invalid, because a module was reloaded: the next submission of each function pickles it
+/// again.
+#[pyfunction]
+pub fn modules_changed() {
+    // Relaxed: no other data is published with the counter, and every access happens with the interpreter held.
+    RELOADS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A shared reference to an engine's cache. A `Departure` keeps a weak one, to remove the entry of a function that is
+/// freed.
+pub type SharedCache = Arc<Attached<FunctionCache>>;
+
 /// The cache of one engine. Guarded by the interpreter.
 #[derive(Default)]
 pub struct FunctionCache {
-    /// The importable function seen last, and its id: the case of a loop that submits one function.
-    last: Option<(usize, FunctionId)>,
-    entries: HashMap<usize, Entry>,
+    /// The last function whose object alone identifies it: the case of a loop that submits one function.
+    last: Option<Last>,
+    entries: HashMap<usize, Entry, BuildHasherDefault<IdHasher>>,
+    /// The entries of each id.
+    by_id: BTreeSet<(FunctionId, usize)>,
+    definitions: FunctionDefinitions,
+}
+
+/// The data that identify the last function. The function's entry keeps the objects alive that they point to.
+struct Last {
+    function: usize,
+    referent: Referent,
+    own: Own,
+    reloads: u64,
+    id: FunctionId,
+}
+
+impl Last {
+    #[inline]
+    fn is(&self, function: *mut ffi::PyObject) -> bool {
+        self.function == function as usize
+            && self.referent.is(function)
+            // SAFETY: the object is live, and is the same one that these were taken from.
+            && unsafe { self.own.is_same(function) }
+            && self.reloads == RELOADS.load(Ordering::Relaxed) // as in `modules_changed`
+    }
 }
 
 struct Entry {
-    function: Py<PyAny>,
+    /// The weak reference, whose callback removes the entry; the function itself if its type has no weak references.
+    _holder: Py<PyAny>,
+    referent: Referent,
     id: FunctionId,
+    reloads: u64,
     identity: Identity,
 }
 
 enum Identity {
-    /// The object says it all.
-    Name,
-    /// It is the same while all of these are.
+    /// The object identifies it, while these parts are the same.
+    Own(Own, #[expect(dead_code, reason = "keeps the parts alive")] Vec<Py<PyAny>>),
+    /// It is the same while all of these parts are.
     Parts(Captured),
-    /// Something it captures can change in place: only a new definition tells.
+    /// A captured value can change in place: only a new definition shows whether it has.
     Content,
 }
 
 impl FunctionCache {
-    /// The id of `function`, if it is known and still the same.
+    /// Returns the id of `function`, if it is cached and unchanged.
     #[inline]
     pub fn find(&mut self, py: Python<'_>, function: *mut ffi::PyObject) -> Option<FunctionId> {
-        match self.last {
-            Some((last, id)) if last == function as usize => Some(id),
+        match &self.last {
+            Some(last) if last.is(function) => Some(last.id),
             _ => self.search(py, function),
         }
     }
@@ -75,67 +126,133 @@ impl FunctionCache {
     fn search(&mut self, py: Python<'_>, function: *mut ffi::PyObject) -> Option<FunctionId> {
         let key = function as usize;
         let entry = self.entries.get(&key)?;
+        let reloads = RELOADS.load(Ordering::Relaxed); // as in `modules_changed`
+        if !entry.referent.is(function) || entry.reloads != reloads {
+            return None;
+        }
+        let id = entry.id;
         match &entry.identity {
-            Identity::Name => {
-                self.last = Some((key, entry.id));
-                Some(entry.id)
+            Identity::Own(own, _) => {
+                // SAFETY: the object is live, and is the same one that these were taken from.
+                if !unsafe { own.is_same(function) } {
+                    return None;
+                }
+                let (referent, own) = (entry.referent, *own);
+                if let Some(before) = self.last.take() {
+                    self.definitions.touch(before.id);
+                }
+                self.last = Some(Last { function: key, referent, own, reloads, id });
             }
-            Identity::Parts(parts) => parts.is_same(py).then_some(entry.id),
-            Identity::Content => None,
+            Identity::Parts(parts) if parts.is_same(py) => {}
+            Identity::Parts(_) | Identity::Content => return None,
         }
+        self.definitions.touch(id);
+        Some(id)
     }
 
-    /// Remembers a function; its definition reaches the client's table if it is new there. What is forgotten for it comes
-    /// back to be dropped where Python code may run.
-    pub fn insert(
-        &mut self,
-        described: Described,
-        client: &impl FunctionTable,
-    ) -> (FunctionId, Forgotten) {
-        let Described { function, definition, name, identity } = described;
-        let id = client.define(&definition, &name);
+    /// Adds a function, and defines it in the table if it is new there. Returns its id and the evicted entries. The
+    /// caller must drop these entries where Python code may run.
+    pub fn insert(&mut self, described: Described, table: &impl FunctionTable) -> Inserted {
+        let Described { key, holder, referent, definition, name, identity, reloads } = described;
+        let id = table.define(&definition, &name);
         self.last = None;
-        let mut forgotten = Forgotten(Vec::new());
-        if self.entries.len() >= ENTRIES_MAX {
-            forgotten = self.clear(client);
+        let mut forgotten = Vec::new();
+        let is_changing = matches!(identity, Identity::Content);
+        let keeping = self.definitions.keep(id, definition.len(), is_changing);
+        if keeping == KeepOutcome::Again {
+            table.forget(id);
         }
-        let entry = Entry { function, id, identity };
-        if let Some(old) = self.entries.insert(entry.function.as_ptr() as usize, entry) {
-            client.forget(old.id);
-            forgotten.0.push(old);
+        if !is_changing && keeping != KeepOutcome::TooLarge {
+            let entry = Entry { _holder: holder, referent, id, reloads, identity };
+            forgotten.extend(self.take_entry(key));
+            self.entries.insert(key, entry);
+            self.by_id.insert((id, key));
+        } else {
+            forgotten.extend(self.take_entry(key));
         }
-        (id, forgotten)
+        while let Some(excess) = self.definitions.pop_excess() {
+            table.forget(excess);
+            while let Some(&(_, key)) = self.by_id.range((excess, 0)..=(excess, usize::MAX)).next()
+            {
+                forgotten.extend(self.take_entry(key));
+            }
+        }
+        Inserted { id, has_use: keeping == KeepOutcome::TooLarge, forgotten }
     }
 
-    /// Lets go of every function.
+    fn take_entry(&mut self, key: usize) -> Option<Entry> {
+        let entry = self.entries.remove(&key)?;
+        self.by_id.remove(&(entry.id, key));
+        Some(entry)
+    }
+
+    /// Drops every function.
     #[must_use]
-    pub fn clear(&mut self, client: &impl FunctionTable) -> Forgotten {
+    pub fn clear(&mut self, table: &impl FunctionTable) -> Forgotten {
         self.last = None;
-        let entries: Vec<Entry> = self.entries.drain().map(|(_, entry)| entry).collect();
-        for entry in &entries {
-            client.forget(entry.id);
+        self.definitions.take_all().for_each(|id| table.forget(id));
+        self.by_id.clear();
+        Forgotten(self.entries.drain().map(|(_, entry)| entry).collect())
+    }
+
+    /// Removes the entry of a function that was freed, and returns it.
+    fn depart(&mut self, key: usize) -> Option<Entry> {
+        if self.last.as_ref().is_some_and(|last| last.function == key) {
+            self.last = None;
         }
-        Forgotten(entries)
+        let is_over = self.entries.get(&key).is_some_and(|entry| entry.referent.is_over());
+        if is_over { self.take_entry(key) } else { None }
     }
 }
 
-/// Functions that the cache has forgotten and that are still to be dropped, which may run Python code.
-pub struct Forgotten(Vec<Entry>);
+/// A function that is in the table now.
+pub struct Inserted {
+    pub id: FunctionId,
+    /// True if the caller owns this use of the id, because the cache keeps none: the caller must release the use after
+    /// the submission.
+    pub has_use: bool,
+    #[expect(dead_code, reason = "dropped where Python code may run")]
+    forgotten: Vec<Entry>,
+}
 
-/// A function on its way into the cache.
+/// Evicted entries that are still to be dropped, which may run Python code.
+pub struct Forgotten(#[expect(dead_code, reason = "dropped later")] Vec<Entry>);
+
+/// The callback of a weak reference to a function. CPython calls it when the function is freed.
+#[pyclass(frozen, module = "gristmill._native")]
+struct Departure {
+    cache: Weak<Attached<FunctionCache>>,
+    key: usize,
+}
+
+#[pymethods]
+impl Departure {
+    fn __call__(&self, py: Python<'_>, _reference: &Bound<'_, PyAny>) {
+        if let Some(cache) = self.cache.upgrade() {
+            // The cache is in use only while no Python code runs. If that were ever wrong, the entry would stay until
+            // it is replaced.
+            drop(cache.try_with(py, |cache| cache.depart(self.key)));
+        }
+    }
+}
+
+/// A function before it is added to the cache.
 pub struct Described {
-    function: Py<PyAny>,
+    key: usize,
+    holder: Py<PyAny>,
+    referent: Referent,
     definition: Vec<u8>,
-    /// For messages.
+    /// The name for messages.
     name: String,
     identity: Identity,
+    reloads: u64,
 }
 
-/// Finds out what workers are to be told of a callable, and what it depends on.
+/// Makes a callable's definition for workers, and finds the objects that it depends on.
 ///
 /// # Errors
-/// `TypeError` for what cannot be called; `UnpicklableError`.
-pub fn describe(function: &Bound<'_, PyAny>) -> PyResult<Described> {
+/// `TypeError` for an object that cannot be called; `UnpicklableError`.
+pub fn describe(function: &Bound<'_, PyAny>, cache: &SharedCache) -> PyResult<Described> {
     if !function.is_callable() {
         return Err(pyo3::exceptions::PyTypeError::new_err(format!(
             "the first argument of submit must be callable, not {}",
@@ -143,14 +260,27 @@ pub fn describe(function: &Bound<'_, PyAny>) -> PyResult<Described> {
         )));
     }
     let py = function.py();
-    // Before the definition: what changes while that is made is a change.
+    py.import("gristmill._coroutines")?.call_method1("check", (function,))?;
+    // The counter is read before the definition is made, so a reload while the function is pickled makes this entry
+    // invalid.
+    let reloads = RELOADS.load(Ordering::Relaxed); // as in `modules_changed`
     let identity = identity_of(function)?;
     let definition = py.import("gristmill._functions")?.call_method1("definition", (function,))?;
+    let key = function.as_ptr() as usize;
+    let (holder, referent) = if matches!(identity, Identity::Content) {
+        (py.None(), Referent::nothing())
+    } else {
+        let departure = Departure { cache: Arc::downgrade(cache), key };
+        Referent::take(function, Some(Bound::new(py, departure)?.into_any()))
+    };
     Ok(Described {
-        function: function.clone().unbind(),
+        key,
+        holder,
+        referent,
         definition: definition.cast::<PyBytes>()?.as_bytes().to_vec(),
         name: name_of(function),
         identity,
+        reloads,
     })
 }
 
@@ -163,10 +293,14 @@ fn identity_of(function: &Bound<'_, PyAny>) -> PyResult<Identity> {
         return Ok(Identity::Content);
     }
     let captured = Captured::take(&functions, &contexts)?;
-    Ok(if captured.is_nothing() { Identity::Name } else { Identity::Parts(captured) })
+    let (own, holders) = Own::take(function);
+    if captured.is_nothing() || (own.is_only_code() && captured.is_only_code_of(function)) {
+        return Ok(Identity::Own(own, holders));
+    }
+    Ok(Identity::Parts(captured))
 }
 
-/// What messages call a function: its qualified name, or its type's.
+/// Returns the name of a function for messages: its qualified name, or its type's.
 fn name_of(function: &Bound<'_, PyAny>) -> String {
     let name = function.getattr("__qualname__").and_then(|name| name.extract());
     let of_type =

@@ -1,11 +1,11 @@
-//! The memory of a process that is about to be forked again and again, in huge pages as far as there are such.
+//! Use of huge pages for the memory of a process that will fork many times.
 //!
-//! A fork copies an entry of the page tables for each page, and each process lets go of each page when it ends: with 300 MB
-//! in small pages that is 12 ms and 14 ms, in huge ones 1 ms each. Who writes into a shared huge page gets a small page of
-//! its own, as before.
+//! A fork copies a page table entry for each page, and each process releases each page when it ends. With 300 MB in
+//! small pages that takes 12 ms and 14 ms; in huge ones it takes 1 ms each. A process that writes into a shared huge
+//! page gets a small page of its own, as before.
 //!
-//! To be called before the first fork: pages that are shared already would be copied for this process alone. Where the
-//! machine's owner wants no huge pages, or the kernel has no such call (before 6.1), nothing happens.
+//! This must run before the first fork: shared pages would be copied for this process alone. It does nothing if the
+//! machine's owner has disabled huge pages, or the kernel has no such call (before 6.1).
 
 use std::fs::{File, read_to_string};
 use std::os::unix::fs::FileExt;
@@ -16,31 +16,35 @@ use pyo3::prelude::*;
 
 use crate::zygote::PyZygote;
 
-/// Bytes of a huge page, and of others. Where they are others by the kernel's build, the call below is refused.
+/// Bytes of a huge page, and of a small one. If the kernel was built with other sizes, the call below fails.
 const HUGE: usize = 2 << 20;
 const SMALL: usize = 4 << 10;
-/// So many of its small pages a huge one must have to be worth its memory.
+/// Minimum small pages present in the range of a huge one for it to be worth its memory.
 const PRESENT_MIN: usize = HUGE / SMALL / 8 * 7;
-/// Bytes of what the kernel tells of a small page; the top bit says that it is there.
+/// Bytes of the kernel's entry for a small page; its top bit is set if the page is present.
 const ENTRY: usize = 8;
-/// `MADV_COLLAPSE`, which the C library may not know.
+/// `MADV_COLLAPSE`, which the C library may not define.
 const COLLAPSE: i32 = 25;
 
 #[pymethods]
 impl PyZygote {
-    /// Puts this process's own memory into huge pages as far as it fills them, until so many seconds are over; gives how
-    /// many. Each takes a millisecond or more. `ValueError`: that is no length of time.
+    /// Moves this process's own memory into huge pages where it fills them, for at most `longest_s` seconds. Returns
+    /// the number of huge pages; each takes a millisecond or more. Raises `ValueError` if `longest_s` is not a
+    /// duration.
     #[staticmethod]
     fn use_huge_pages(longest_s: f64) -> PyResult<usize> {
         let longest = Duration::try_from_secs_f64(longest_s)
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(collapse_all(Instant::now() + longest).unwrap_or(0))
+        let ends_at = Instant::now().checked_add(longest);
+        let ends_at =
+            ends_at.ok_or_else(|| PyValueError::new_err("longest_s is too long for the clock"))?;
+        Ok(collapse_all(ends_at).unwrap_or(0))
     }
 }
 
 fn collapse_all(deadline: Instant) -> Option<usize> {
     let setting = read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok()?;
-    // SAFETY: a plain question.
+    // SAFETY: the call only reads a setting.
     let page_size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     if setting.contains("[never]") || usize::try_from(page_size) != Ok(SMALL) {
         return None;
@@ -52,11 +56,11 @@ fn collapse_all(deadline: Instant) -> Option<usize> {
         let mut place = start.next_multiple_of(HUGE);
         while place + HUGE <= end && Instant::now() < deadline {
             if is_full(&pages, place)? {
-                // SAFETY: the range is this process's own memory and keeps its contents; that it may be gone since it was
-                // listed costs an error only.
+                // SAFETY: the range is this process's own memory and keeps its contents; if it was unmapped since it
+                // was listed, the call only returns an error.
                 let refused = unsafe { libc::madvise(place as *mut libc::c_void, HUGE, COLLAPSE) };
                 if refused != 0 {
-                    // The kernel has no huge page left, or does not know the call: it would say so again.
+                    // The kernel has no huge page left, or does not know the call: a further call would fail too.
                     return Some(count);
                 }
                 count += 1;
@@ -67,7 +71,7 @@ fn collapse_all(deadline: Instant) -> Option<usize> {
     Some(count)
 }
 
-/// The range of a line of the list of mappings, if it is writable memory that is no file's and nobody else's.
+/// Returns the range of a line of the list of mappings, if it is private writable memory without a file.
 fn own_memory(line: &str) -> Option<(usize, usize)> {
     let mut fields = line.split_ascii_whitespace();
     let (range, rights, name) = (fields.next()?, fields.next()?, fields.nth(3).unwrap_or(""));
@@ -79,7 +83,7 @@ fn own_memory(line: &str) -> Option<(usize, usize)> {
     Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
 }
 
-/// Whether enough of the small pages are there in whose place a huge one would be.
+/// Returns whether enough small pages are present in the range of a huge one.
 fn is_full(pages: &File, place: usize) -> Option<bool> {
     let mut entries = [0; HUGE / SMALL * ENTRY];
     let at = u64::try_from(place / SMALL * ENTRY).ok()?;

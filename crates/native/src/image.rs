@@ -1,31 +1,32 @@
-//! Images for Python: what goes into one is said in lists, what comes of it are names, sizes and errors.
+//! Image functions for Python: they take the contents as lists, and return names, sizes and errors.
 
 use std::fs::File;
 use std::io::BufWriter;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
-use gristmill_image::{Content, Entry, ImageError, PackOptions};
+use gristmill_image::{Content, ImageEntry, ImageError, PackOptions};
 use gristmill_wire::Digest;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::error;
 
-/// A file's name in the image, its path, where its bytes begin there if not all are meant, how many, and whether it can be run.
+/// A file's name in the image, its path, the offset of its bytes there if it is only a part, their size, and whether it
+/// is executable.
 type Piece = (PathBuf, PathBuf, Option<u64>, u64, bool);
 
-/// What goes into an image.
+/// The contents of an image.
 #[derive(FromPyObject)]
-pub struct Contents {
+pub struct ImageContents {
     folders: Vec<PathBuf>,
     files: Vec<Piece>,
     made: Vec<(PathBuf, Vec<u8>, bool)>,
     links: Vec<(PathBuf, PathBuf)>,
 }
 
-impl Contents {
-    fn entries(self) -> Vec<Entry> {
+impl ImageContents {
+    fn entries(self) -> Vec<ImageEntry> {
         let folders = self.folders.into_iter().map(|name| (name, Content::Folder));
         let files = self.files.into_iter().map(|(name, path, offset, size, is_executable)| {
             (name, Content::Piece { path, offset, size, is_executable })
@@ -35,13 +36,14 @@ impl Contents {
             made.map(|(name, bytes, is_executable)| (name, Content::Made { bytes, is_executable }));
         let links = self.links.into_iter().map(|(name, target)| (name, Content::Link(target)));
         let all = folders.chain(files).chain(made).chain(links);
-        all.map(|(name, content)| Entry { name, content }).collect()
+        all.map(|(name, content)| ImageEntry { name, content }).collect()
     }
 }
 
-/// An error as Python's own: the operating system's with its number, which says whether the disk is full.
+/// Converts an error to Python's own: an `OSError` with its number, which shows for example that the disk is full.
 fn raised(py: Python<'_>, error: ImageError) -> PyErr {
-    match error {
+    let code = error.code();
+    let raised = match error {
         ImageError::System { path, action, source } => {
             let text = format!("cannot {action}: {source}");
             match source.raw_os_error() {
@@ -49,22 +51,26 @@ fn raised(py: Python<'_>, error: ImageError) -> PyErr {
                 None => PyOSError::new_err(format!("{}: {text}", path.display())),
             }
         }
-        error @ ImageError::Altered { .. } => error::named(py, "AlteredImage", &error.to_string()),
+        error @ ImageError::Altered { .. } => {
+            error::named(py, "AlteredImageError", &error.to_string())
+        }
         error => error::named(py, "ImageError", &error.to_string()),
-    }
+    };
+    error::coded(py, raised, code)
 }
 
-/// A digest as 64 digits.
+/// Formats a digest as 64 hexadecimal digits.
 pub fn digits(digest: &Digest) -> String {
     digest.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A digest from 64 digits.
+/// Parses a digest of 64 hexadecimal digits.
 ///
 /// # Errors
 /// `ValueError`.
 pub fn parse(text: &str) -> PyResult<Digest> {
-    let fault = || PyValueError::new_err(format!("{text:?} is no digest: 64 hexadecimal digits"));
+    let fault =
+        || PyValueError::new_err(format!("{text:?} is not a digest of 64 hexadecimal digits"));
     if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Err(fault());
     }
@@ -75,11 +81,11 @@ pub fn parse(text: &str) -> PyResult<Digest> {
     Ok(Digest(digest))
 }
 
-/// Writes an image to a new file; gives its digest.
+/// Writes an image to a new file, and returns its digest.
 #[pyfunction]
 pub fn image_pack(
     py: Python<'_>,
-    contents: Contents,
+    contents: ImageContents,
     path: PathBuf,
     level: i32,
     thread_count: usize,
@@ -89,10 +95,10 @@ pub fn image_pack(
     packed.map(|packed| digits(&packed.digest)).map_err(|error| raised(py, error))
 }
 
-/// Writes the same as a plain tar archive to a descriptor, which is closed then.
+/// Writes the same contents as a plain tar archive to a descriptor, and closes it.
 #[pyfunction]
-pub fn image_write_tar(py: Python<'_>, contents: Contents, descriptor: i32) -> PyResult<()> {
-    // SAFETY: the caller gives the descriptor away.
+pub fn image_write_tar(py: Python<'_>, contents: ImageContents, descriptor: i32) -> PyResult<()> {
+    // SAFETY: the caller passes ownership of the descriptor.
     let file = File::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
     let written = py.detach(|| {
         let mut out = BufWriter::with_capacity(1 << 20, file);
@@ -101,7 +107,7 @@ pub fn image_write_tar(py: Python<'_>, contents: Contents, descriptor: i32) -> P
     written.map_err(|error| raised(py, error))
 }
 
-/// Unpacks an image into a new folder, if its bytes are those that the digest names.
+/// Unpacks an image into a new folder, if its bytes match the digest.
 #[pyfunction]
 pub fn image_unpack(
     py: Python<'_>,
@@ -115,7 +121,7 @@ pub fn image_unpack(
     unpacked.map(drop).map_err(|error| raised(py, error))
 }
 
-/// Copies an image to a new file, if its bytes are those that the digest names.
+/// Copies an image to a new file, if its bytes match the digest.
 #[pyfunction]
 pub fn image_copy(py: Python<'_>, path: PathBuf, digest: &str, target: PathBuf) -> PyResult<()> {
     let digest = parse(digest)?;
@@ -123,14 +129,14 @@ pub fn image_copy(py: Python<'_>, path: PathBuf, digest: &str, target: PathBuf) 
     copied.map_err(|error| raised(py, error))
 }
 
-/// What a file's bytes hash to.
+/// Returns the digest of a file's bytes.
 #[pyfunction]
 pub fn image_digest(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     let digest = py.detach(|| gristmill_image::digest_of_file(&path));
     digest.map(|digest| digits(&digest)).map_err(|error| raised(py, error))
 }
 
-/// How many bytes and how many entries an image says it holds.
+/// Returns the bytes and the number of entries of an image, as its header states them.
 #[pyfunction]
 pub fn image_head(py: Python<'_>, path: PathBuf) -> PyResult<(u64, u64)> {
     let head = gristmill_image::head_of(&path).map_err(|error| raised(py, error))?;
@@ -140,7 +146,7 @@ pub fn image_head(py: Python<'_>, path: PathBuf) -> PyResult<(u64, u64)> {
 /// Adds all functions of images to the module.
 ///
 /// # Errors
-/// There is no memory.
+/// `MemoryError`.
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for function in [
         wrap_pyfunction!(image_copy, module)?,

@@ -1,25 +1,28 @@
-//! Journals for Python: append, and what was there when one was opened.
+//! Journals for Python: appending, and reading the entries found when a journal is opened.
 //!
-//! A small append keeps the interpreter lock: it is one `write(2)` into the kernel's memory, and giving the lock away for
-//! so long can cost 5 ms, the time another thread may keep it. What waits for a disk, or moves much, gives it away.
+//! A small append keeps the interpreter lock: it is one `write(2)` into the kernel's memory, and to release the lock
+//! for so short a time can cost 5 ms, the time that another thread may keep it. Calls that wait for a disk, or write
+//! much, release it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use gristmill_journal::{Entries, Journal, JournalError, Options};
+use gristmill_journal::{Entries, Journal, JournalError, JournalOptions};
+use gristmill_sync::process;
 use pyo3::exceptions::{PyBlockingIOError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::fork;
+use crate::error;
 
-/// From here on an append gives the interpreter lock away, in bytes.
+/// Bytes from which on an append releases the interpreter lock.
 const SLOW_SIZE: usize = 1 << 20;
 
-/// An error as Python's own: the operating system's with its number, which decides its class.
-fn raised(error: JournalError) -> PyErr {
-    match error {
+/// Converts an error to Python's own: an `OSError` with its number, which decides its class.
+fn raised(py: Python<'_>, error: JournalError) -> PyErr {
+    let code = error.code();
+    let raised = match error {
         JournalError::System { path, action, source } => {
             let number = source.raw_os_error();
             let text = format!("cannot {action}: {source}");
@@ -31,7 +34,8 @@ fn raised(error: JournalError) -> PyErr {
         JournalError::Locked { .. } => PyBlockingIOError::new_err(error.to_string()),
         JournalError::Broken { .. } => PyRuntimeError::new_err(error.to_string()),
         _ => PyValueError::new_err(error.to_string()),
-    }
+    };
+    error::coded(py, raised, code)
 }
 
 /// An append-only file of checksummed entries, open for writing.
@@ -42,14 +46,15 @@ pub struct PyJournal {
     durable: bool,
     lost: u64,
     recovered: u64,
-    /// The process that opened it: a forked child would write over what its parent writes.
+    /// The fork generation of the process that opened it: a forked child would overwrite its parent's entries.
     generation: u32,
 }
 
 impl PyJournal {
-    /// The journal itself. Who waits for another thread's disk gives the interpreter lock away: that thread needs it.
+    /// Locks the open journal. While another thread's disk write has it, the wait releases the interpreter lock, which
+    /// that thread needs.
     fn open(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Option<Journal>>> {
-        if self.generation != fork::generation() {
+        if self.generation != process::generation() {
             let text =
                 "a journal cannot be written by a forked child of the process that opened it";
             return Err(PyRuntimeError::new_err(text));
@@ -71,12 +76,12 @@ impl PyJournal {
 
     fn append_pairs(&self, py: Python<'_>, pairs: &[(&[u8], &[u8])]) -> PyResult<()> {
         let mut guard = self.open(py)?;
-        let journal = guard.as_mut().expect("an open journal was asked for");
+        let journal = guard.as_mut().expect("this operation needs an open journal");
         let mut append = || journal.append_all(pairs.iter().copied());
         let size: usize = pairs.iter().map(|(_, value)| value.len()).sum();
         let is_slow = self.durable || size >= SLOW_SIZE;
         let done = if is_slow { py.detach(append) } else { append() };
-        done.map_err(raised)
+        done.map_err(|error| raised(py, error))
     }
 }
 
@@ -85,10 +90,10 @@ impl PyJournal {
     #[new]
     #[pyo3(signature = (path, durable=false))]
     fn new(py: Python<'_>, path: PathBuf, durable: bool) -> PyResult<PyJournal> {
-        let opened = py.detach(|| Journal::open(&path, Options { durable }));
-        let journal = opened.map_err(raised)?;
+        let opened = py.detach(|| Journal::open(&path, JournalOptions { durable }));
+        let journal = opened.map_err(|error| raised(py, error))?;
         let (lost, recovered) = (journal.lost(), journal.recovered());
-        let generation = fork::generation();
+        let generation = process::generation();
         Ok(PyJournal {
             journal: Mutex::new(Some(journal)),
             path,
@@ -99,23 +104,23 @@ impl PyJournal {
         })
     }
 
-    /// Opens a file for reading only, which others may be writing: an iterator over its entries.
+    /// Opens a file for reading only, which others may be writing, and returns an iterator over its entries.
     #[staticmethod]
     fn read(py: Python<'_>, path: PathBuf) -> PyResult<JournalEntries> {
         JournalEntries::open(py, &path, None)
     }
 
-    /// The entries found when it was opened, as an iterator.
+    /// Returns an iterator over the entries found when the journal was opened.
     fn entries(&self, py: Python<'_>) -> PyResult<JournalEntries> {
         JournalEntries::open(py, &self.path, Some(self.recovered))
     }
 
-    /// Appends one entry; it survives this process once this returns.
+    /// Appends one entry. Once this returns, the entry survives the end of this process.
     fn append(&self, key: &Bound<'_, PyBytes>, value: &Bound<'_, PyBytes>) -> PyResult<()> {
         self.append_pairs(key.py(), &[(key.as_bytes(), value.as_bytes())])
     }
 
-    /// Appends pairs of keys and values with as few system calls as possible: all, or none and an error.
+    /// Appends pairs of keys and values with as few system calls as possible. On an error it appends none of them.
     fn append_all(
         &self,
         py: Python<'_>,
@@ -129,24 +134,24 @@ impl PyJournal {
     /// Waits until the disk has every entry.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         let guard = self.open(py)?;
-        let journal = guard.as_ref().expect("an open journal was asked for");
-        py.detach(|| journal.sync()).map_err(raised)
+        let journal = guard.as_ref().expect("this operation needs an open journal");
+        py.detach(|| journal.sync()).map_err(|error| raised(py, error))
     }
 
-    /// Lets others write it; once more does nothing.
+    /// Closes the journal, so that others may write it. Does nothing if it is closed already.
     fn close(&self, py: Python<'_>) {
         if let Ok(mut guard) = self.open(py) {
             *guard = None;
         }
     }
 
-    /// Bytes that were torn or damaged when it was opened, and cut off.
+    /// Returns the bytes that were torn or damaged when the journal was opened, and were cut off.
     #[getter]
     fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// How many entries were found when it was opened.
+    /// Returns the number of entries found when the journal was opened.
     #[getter]
     fn recovered(&self) -> u64 {
         self.recovered
@@ -157,13 +162,13 @@ impl PyJournal {
 #[pyclass(frozen, module = "gristmill._native")]
 pub struct JournalEntries {
     entries: Mutex<Entries<File>>,
-    /// No more than so many.
+    /// Maximum entries that it yields.
     limit: Option<u64>,
 }
 
 impl JournalEntries {
     fn open(py: Python<'_>, path: &Path, limit: Option<u64>) -> PyResult<JournalEntries> {
-        let entries = py.detach(|| Entries::open(path)).map_err(raised)?;
+        let entries = py.detach(|| Entries::open(path)).map_err(|error| raised(py, error))?;
         Ok(JournalEntries { entries: Mutex::new(entries), limit })
     }
 
@@ -185,11 +190,11 @@ impl JournalEntries {
         if self.limit == Some(entries.count()) {
             return Ok(None);
         }
-        let entry = entries.next().map_err(raised)?;
+        let entry = entries.next().map_err(|error| raised(py, error))?;
         Ok(entry.map(|entry| (PyBytes::new(py, entry.key), PyBytes::new(py, entry.value))))
     }
 
-    /// Bytes behind the last whole entry, torn or damaged; 0 until the iterator is exhausted.
+    /// Returns the bytes behind the last whole entry, torn or damaged; 0 until the iterator is exhausted.
     #[getter]
     fn lost(&self) -> u64 {
         self.lock().lost()

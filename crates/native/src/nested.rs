@@ -1,7 +1,7 @@
 //! Tasks that tasks submit, in the worker: the native half of `gristmill._nested`.
 //!
-//! All of it happens on the thread that runs tasks; other threads of a task, and processes that it forks, are told that
-//! there is no executor for them.
+//! All of this runs on the thread that runs tasks, except the drop of tickets and contexts, which may happen on any
+//! thread. Other threads of a task, and processes that it forks, get an error that there is no executor for them.
 
 mod context;
 
@@ -12,20 +12,23 @@ use std::time::{Duration, Instant};
 
 use gristmill_sync::atomic::{AtomicU32, Ordering};
 use gristmill_sync::clock::monotonic_ns;
-use gristmill_wire::{ContextId, FunctionId, NestedOptions, NestedRequest, ReplyKind, TaskId};
-use gristmill_worker::{Dropped, Outcome, WaitEnd, WaitMode, Worker, WorkerEnd};
+use gristmill_wire::{
+    ContextId, FunctionId, NestedOptions, NestedRequest, Refusal, ReplyKind, TaskId,
+};
+use gristmill_worker::{Dropped, NestedTaskOutcome, WaitEnd, WaitMode, Worker, WorkerEnd};
 use pyo3::exceptions::{PyRuntimeError, PyTimeoutError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::callee::PythonCallee;
-use crate::codec::{Encoded, ParentSink, decode_value, encode_call, malformed};
-use crate::engine::{OptionValues, demand, nanoseconds, pickle};
+use crate::arena::WorkerSink;
+use crate::callee::{PythonCallee, finish};
+use crate::codec::{BlockSink, EncodeResult, ParentSink, decode_value, encode_call, malformed};
+use crate::engine::{OptionFields, nanoseconds, pickle};
 use crate::error;
 use crate::function::FunctionTable;
 use crate::object::tuple_items;
-use crate::parents::ParentPlaces;
+use crate::parents::ParentIndices;
 use crate::raw::optional_seconds;
 
 pub use self::context::{NestedContext, nested_define_context};
@@ -33,22 +36,34 @@ pub use self::context::{NestedContext, nested_define_context};
 type PythonWorker = Worker<PythonCallee>;
 
 thread_local! {
-    /// The worker that runs tasks on this thread, and the process it is.
-    static WORKER: RefCell<Option<(u32, Rc<PythonWorker>)>> = const { RefCell::new(None) };
+    /// The worker that runs tasks on this thread.
+    static WORKER: RefCell<Option<Rc<PythonWorker>>> = const { RefCell::new(None) };
 }
 
-/// Tickets whose futures are gone, and contexts: any thread may drop one. The count is a hint, read without the lock.
+/// Tickets and contexts without references, which any thread may drop. The count is a hint, read without the lock.
 static DROPPED: Mutex<Dropped> = Mutex::new(Dropped { tickets: Vec::new(), contexts: Vec::new() });
 static DROPPED_COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// Makes a worker the one of this thread.
+/// Sets the worker of this thread.
 pub fn set_worker(worker: &Rc<PythonWorker>) {
-    WORKER.set(Some((std::process::id(), Rc::clone(worker))));
+    WORKER.set(Some(Rc::clone(worker)));
 }
 
-/// What was dropped, if that is `at_least` so much.
+/// Takes the worker of this thread away, because its loop has ended.
+pub fn take_worker() -> Option<Rc<PythonWorker>> {
+    WORKER.take()
+}
+
+/// Returns whether memory belongs to an argument of a task on this thread, which sees it read-only.
+pub fn is_lent(data: *const u8, size: usize) -> bool {
+    WORKER.with_borrow(|worker| {
+        worker.as_ref().is_some_and(|worker| worker.callee().is_lent(data, size))
+    })
+}
+
+/// Takes the numbers of the dropped tickets and contexts, if there are at least `at_least` of them.
 pub fn take_dropped(at_least: usize) -> Dropped {
-    // Relaxed without a partner: the list itself is under its lock, and one that is missed now is taken next time.
+    // Relaxed: the list itself is under its lock, and an entry missed now is taken next time.
     if (DROPPED_COUNT.load(Ordering::Relaxed) as usize) < at_least {
         return Dropped::default();
     }
@@ -57,7 +72,7 @@ pub fn take_dropped(at_least: usize) -> Dropped {
     std::mem::take(&mut *dropped)
 }
 
-/// Notes what nobody holds any more.
+/// Records the number of a dropped ticket or context.
 fn drop_one(note: impl FnOnce(&mut Dropped)) {
     let mut dropped = DROPPED.lock().unwrap_or_else(PoisonError::into_inner);
     note(&mut dropped);
@@ -65,25 +80,53 @@ fn drop_one(note: impl FnOnce(&mut Dropped)) {
     DROPPED_COUNT.store(count, Ordering::Relaxed); // as in `take_dropped`
 }
 
-/// The worker of this thread and the task that it runs.
-fn current() -> PyResult<(Rc<PythonWorker>, TaskId)> {
-    let worker = WORKER.with_borrow(|worker| {
-        let (process, worker) = worker.as_ref()?;
-        (*process == std::process::id()).then(|| Rc::clone(worker))
+/// Drops the outcome of a ticket whose future is gone, if this is the thread that runs tasks. Otherwise the worker
+/// drops the outcome when it reports the dropped ticket to the client.
+fn drop_outcome(ticket: u32) {
+    // A future may outlive the thread's variables.
+    let _ = WORKER.try_with(|worker| {
+        if let Ok(worker) = worker.try_borrow()
+            && let Some(worker) = &*worker
+        {
+            worker.drop_outcome(ticket);
+        }
     });
+}
+
+/// Returns the worker of this thread; `None` in other threads, and in processes that it forked.
+pub fn this_worker() -> Option<Rc<PythonWorker>> {
+    WORKER.with_borrow(Clone::clone).filter(|worker| !worker.is_forked())
+}
+
+/// Returns the worker of this thread and the task that it runs.
+fn current() -> PyResult<(Rc<PythonWorker>, TaskId)> {
+    let worker = WORKER.with_borrow(Clone::clone);
+    if worker.as_ref().is_some_and(|worker| worker.is_forked()) {
+        return Err(forked());
+    }
     worker.and_then(|worker| worker.current_task().map(|task| (worker, task))).ok_or_else(|| {
         PyRuntimeError::new_err(
-            "there is no current executor: tasks submit and wait for tasks in the thread that runs them, \
-             not elsewhere",
+            "there is no current executor: only the thread that runs a task can submit tasks and wait for \
+             them",
         )
     })
 }
 
+#[cold]
+fn forked() -> PyErr {
+    let text = "a task forked this process, which has no executor: tasks are submitted and waited for in the process that \
+                runs the task";
+    Python::attach(|py| error::named(py, "ForkedProcessError", text))
+}
+
 fn broken(end: WorkerEnd) -> PyErr {
+    if end == WorkerEnd::Forked {
+        return forked();
+    }
     PyRuntimeError::new_err(format!("this worker has lost its client: {end}"))
 }
 
-/// The base class of nested futures: the name of one task that a task submitted.
+/// The base class of nested futures: the number of one task that a task submitted.
 #[pyclass(subclass, frozen, module = "gristmill._native")]
 pub struct Ticket {
     number: u32,
@@ -104,18 +147,20 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
+        drop_outcome(self.number);
         drop_one(|dropped| dropped.tickets.push(self.number));
     }
 }
 
-/// The functions that tasks of this worker submit: numbers of its own, which the client is told.
+/// The worker's table of the functions that its tasks submit: it assigns their numbers, and announces them to the
+/// client. `NestedSubmissions::functions` is the identity cache in front of this table.
 struct Submitted<'a>(&'a PythonWorker);
 
 impl FunctionTable for Submitted<'_> {
     fn define(&self, definition: &[u8], name: &str) -> FunctionId {
-        let next = &self.0.callee().next_function;
+        let next = &self.0.callee().nested.next_function;
         let function = next.replace(next.get().wrapping_add(1));
-        // A ring that cannot be written to shows itself again at the submission that follows.
+        // If the ring cannot be written to, the submission that follows reports that.
         let _ = self.0.request(&NestedRequest::Define { function, name, definition });
         FunctionId(function)
     }
@@ -126,72 +171,95 @@ impl FunctionTable for Submitted<'_> {
 }
 
 /// The nested futures among the arguments of one call.
-struct NestedParents(ParentPlaces<u32>);
+struct NestedParents(ParentIndices<u32>);
 
 impl ParentSink for NestedParents {
-    fn parent(&mut self, object: *mut ffi::PyObject) -> Option<u16> {
-        // SAFETY: encoding happens with the interpreter held, on live objects.
+    fn parent(&mut self, object: *mut ffi::PyObject) -> Option<u32> {
+        // SAFETY: the interpreter is held during encoding, and the objects are live.
         let object = unsafe { Bound::from_borrowed_ptr(Python::assume_attached(), object) };
         let ticket = object.cast::<Ticket>().ok()?.get().number;
-        self.0.place(ticket)
+        self.0.index_of(ticket)
     }
 }
 
-/// `RuntimeError` unless a task runs on this thread.
+/// Raises `RuntimeError` unless a task runs on this thread.
 #[pyfunction]
 pub fn nested_check() -> PyResult<()> {
     current().map(drop)
 }
 
-/// The options as `Executor.options` has them. Views change nothing here: what a task gets from its tasks it reads in place.
-fn nested_options(values: OptionValues, context: ContextId) -> PyResult<NestedOptions> {
-    let (timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, _, needs) =
-        values;
-    let after = |ns: u64| monotonic_ns().saturating_add(ns);
-    Ok(NestedOptions {
-        timeout_ns: nanoseconds("timeout", timeout)?.unwrap_or(u64::MAX),
-        deadline_ns: nanoseconds("deadline", deadline)?.map_or(u64::MAX, after),
-        grace_ns: nanoseconds("grace", Some(grace))?.unwrap_or(u64::MAX),
-        budgets: [retries, loss_retries, timeout_retries],
-        priority,
-        demand: demand(needs),
-        context,
-    })
+/// The decoded fields of a `gristmill.TaskOptions`, for tasks that this worker's tasks submit. `views` has no effect on them: a
+/// task reads the results of its tasks in place.
+#[pyclass(frozen, module = "gristmill._native")]
+pub struct NestedTerms {
+    options: NestedOptions,
+    /// Time from the submission on.
+    deadline_ns: Option<u64>,
 }
 
-/// Checks options as a submission would; so that wrong ones are found where they are made.
-#[pyfunction]
-pub fn nested_check_options(values: OptionValues) -> PyResult<()> {
-    nested_options(values, ContextId(0)).map(drop)
+#[pymethods]
+impl NestedTerms {
+    #[new]
+    fn new(options: OptionFields) -> PyResult<Self> {
+        let budgets = options.budgets();
+        let terms = NestedOptions {
+            timeout_ns: nanoseconds("timeout", options.timeout)?.unwrap_or(u64::MAX),
+            deadline_ns: u64::MAX,
+            grace_ns: nanoseconds("grace", Some(options.grace))?.unwrap_or(u64::MAX),
+            budgets: [budgets.retries, budgets.loss_retries, budgets.timeout_retries],
+            priority: options.priority,
+            demand: options.demand(),
+            context: ContextId(0),
+        };
+        Ok(Self { options: terms, deadline_ns: nanoseconds("start_within", options.start_within)? })
+    }
 }
 
-/// Submits a call from the running task; gives its ticket. A context comes with options.
+impl NestedTerms {
+    /// Returns the options of a task that is submitted now.
+    fn now(&self, context: ContextId) -> NestedOptions {
+        let after = |ns: u64| monotonic_ns().saturating_add(ns);
+        let deadline_ns = self.deadline_ns.map_or(u64::MAX, after);
+        NestedOptions { deadline_ns, context, ..self.options }
+    }
+}
+
+/// Submits a call from the running task, and returns its ticket. Without `options`, ignores the context.
 #[pyfunction]
 #[pyo3(signature = (function, arguments, named, options, context=None))]
 pub fn nested_submit(
     function: &Bound<'_, PyAny>,
     arguments: &Bound<'_, PyTuple>,
     named: &Bound<'_, PyDict>,
-    options: Option<OptionValues>,
+    options: Option<&Bound<'_, NestedTerms>>,
     context: Option<&Bound<'_, NestedContext>>,
 ) -> PyResult<u32> {
     let py = function.py();
     let (worker, task) = current()?;
+    // Reports dropped tickets and contexts to the client, if there are enough of them.
     worker.release_many().map_err(broken)?;
     let context = context.map_or(ContextId(0), |one| one.get().number);
-    let options = options.map(|values| nested_options(values, context)).transpose()?;
+    let options = options.map(|terms| terms.get().now(context));
     let callee = worker.callee();
-    let known = callee.submitted.borrow_mut().find(py, function.as_ptr());
-    let id = match known {
-        Some(id) => id,
+    // The arguments are encoded before the function is looked up: pickling them may run Python code that makes the
+    // function's number invalid.
+    let mut sink = callee.sink();
+    let (mut payload, parents) = encode(py, callee, (arguments, named), &mut sink)?;
+    // The steps that can fail come first. The later ones open a ticket and take a use of the function, and the client
+    // takes over both only with a request that was sent.
+    let is_arena = finish(py, sink, 0, &mut payload)?;
+    let known = callee.nested.functions.with(py, |functions| functions.find(py, function.as_ptr()));
+    let (id, has_use) = match known {
+        Some(id) => (id, false),
         None => {
-            let described = crate::function::describe(function)?;
-            let inserted = callee.submitted.borrow_mut().insert(described, &Submitted(&worker));
-            drop(inserted.1);
-            inserted.0
+            let described = crate::function::describe(function, &callee.nested.functions)?;
+            let table = Submitted(&worker);
+            let inserted =
+                callee.nested.functions.with(py, |functions| functions.insert(described, &table));
+            (inserted.id, inserted.has_use)
         }
     };
-    let (payload, parents) = encode(py, callee, arguments, named)?;
+    // This does not fail: `current` has found a running task.
     let ticket = worker.open_ticket().ok_or_else(|| error::broken("no task runs"))?;
     let request = NestedRequest::Submit {
         ticket,
@@ -200,17 +268,22 @@ pub fn nested_submit(
         options,
         arguments: parents,
         payload: &payload,
+        is_arena,
     };
-    worker.request(&request).map_err(broken)?;
+    let requested = worker.request(&request).map_err(broken);
+    if has_use {
+        Submitted(&worker).forget(id);
+    }
+    requested?;
     Ok(ticket)
 }
 
-/// Encodes a call; gives the bytes, and the tickets of the futures among the arguments.
+/// Encodes a call. Returns the bytes, and the tickets of the futures among the arguments.
 fn encode(
     py: Python<'_>,
     callee: &PythonCallee,
-    arguments: &Bound<'_, PyTuple>,
-    named: &Bound<'_, PyDict>,
+    (arguments, named): (&Bound<'_, PyTuple>, &Bound<'_, PyDict>),
+    sink: &mut WorkerSink<'_>,
 ) -> PyResult<(Vec<u8>, Vec<u32>)> {
     let (keys, values) = (named.keys().to_tuple(), named.values());
     // SAFETY: `keys` is a tuple and stays alive.
@@ -218,29 +291,38 @@ fn encode(
     let all: Vec<Bound<'_, PyAny>> = arguments.iter().chain(values.iter()).collect();
     let all: Vec<*mut ffi::PyObject> = all.iter().map(Bound::as_ptr).collect();
     let mut payload = Vec::with_capacity(64);
-    let mut parents = NestedParents(ParentPlaces::new());
-    // SAFETY: the tuple and the lists keep the values alive; encoding natively runs no Python code.
-    let encoded =
-        unsafe { encode_call(&all, names, &mut parents, &mut payload, (&callee.arrays, &mut ())) };
-    if encoded == Encoded::Foreign {
+    let mut parents = NestedParents(ParentIndices::new());
+    // SAFETY: the tuple and the lists keep the values alive; native encoding runs no Python code.
+    let mut encoded = unsafe {
+        let blocks: &mut dyn BlockSink = sink;
+        encode_call(&all, names, &mut parents, &mut payload, (&callee.arrays, blocks))
+    };
+    if encoded == EncodeResult::Foreign {
         payload.clear();
-        parents = NestedParents(ParentPlaces::new());
+        sink.clear();
+        parents = NestedParents(ParentIndices::new());
+        let places = (&mut payload, &mut *sink as &mut dyn BlockSink);
         // SAFETY: as above.
-        let places = (&mut payload, &mut () as _);
-        // SAFETY: as above.
-        if !unsafe { pickle(py, &all, names, &mut parents, places)?.1 } {
-            return Err(PyTypeError::new_err("only futures of this task's tasks can be arguments"));
+        let (pickled, is_own) = unsafe { pickle(py, &all, names, &mut parents, places)? };
+        if !is_own {
+            return Err(PyTypeError::new_err(
+                "only futures of tasks that this task submitted can be arguments",
+            ));
         }
+        encoded = pickled;
+    }
+    if encoded == EncodeResult::Unstored {
+        return Err(sink.failure(py));
     }
     Ok((payload, parents.0.into_keys()))
 }
 
-/// A wait without any time is a look.
+/// Returns the mode of a wait: one with a zero timeout only polls.
 fn mode_within(timeout: Option<Duration>) -> WaitMode {
     if timeout.is_some_and(|timeout| timeout.is_zero()) { WaitMode::Looks } else { WaitMode::Runs }
 }
 
-/// Waits until `done`; false when the time is over.
+/// Waits until `done` returns true. Returns false if the time is over first.
 fn wait(
     py: Python<'_>,
     worker: &PythonWorker,
@@ -254,28 +336,29 @@ fn wait(
         WaitEnd::TimedOut => Ok(false),
         WaitEnd::Raised => Err(PyErr::fetch(py)),
         WaitEnd::Interrupted => Err(error::interrupted(py)),
-        WaitEnd::Stopped => Err(PyRuntimeError::new_err("this worker was told to leave")),
+        WaitEnd::Stopped => Err(PyRuntimeError::new_err("the client has told this worker to end")),
     }
 }
 
-/// A task can wait for what it submitted itself: what waits for what is a tree, and nothing hangs.
+/// Fails if the ticket's task has not ended and another task than `task` submitted it. A task waits only for tasks that
+/// it submitted itself, so the waits form a tree and cannot deadlock.
 fn own(worker: &PythonWorker, task: TaskId, ticket: u32) -> PyResult<()> {
     if worker.is_final(ticket) || worker.owner(ticket) == Some(task) {
         return Ok(());
     }
     Err(PyRuntimeError::new_err(
-        "a task can wait only for tasks that it submitted itself; this future is another task's",
+        "a task can wait only for tasks that it submitted itself; another task submitted the task of this future",
     ))
 }
 
-/// How a ticket's task ended; waits for that.
+/// Waits for a ticket's task and returns its outcome.
 fn outcome(
     py: Python<'_>,
     worker: &PythonWorker,
     task: TaskId,
     ticket: u32,
     timeout: &Bound<'_, PyAny>,
-) -> PyResult<Outcome> {
+) -> PyResult<NestedTaskOutcome> {
     if let Some(outcome) = worker.outcome(ticket) {
         return Ok(outcome);
     }
@@ -284,13 +367,15 @@ fn outcome(
     if !wait(py, worker, mode_within(timeout), timeout, &mut || worker.is_final(ticket))? {
         return Err(PyTimeoutError::new_err(()));
     }
-    worker.outcome(ticket).ok_or_else(|| error::broken("a ticket was closed that has a future"))
+    worker
+        .outcome(ticket)
+        .ok_or_else(|| error::broken("a ticket was closed although its future exists"))
 }
 
-/// Waits for a ticket's task: its value. `None` for `timeout` is without end.
+/// Waits for a ticket's task and returns its value. A `timeout` of `None` has no end.
 ///
 /// # Errors
-/// What it raised or became; `TimeoutError`.
+/// The exception that the task raised, or that stands for its outcome; `TimeoutError`.
 #[pyfunction]
 pub fn nested_result(
     ticket: &Bound<'_, Ticket>,
@@ -299,6 +384,7 @@ pub fn nested_result(
     let py = ticket.py();
     let (worker, task) = current()?;
     let outcome = outcome(py, &worker, task, ticket.get().number, timeout)?;
+    worker.release_many().map_err(broken)?;
     let (kind, bytes) = &*outcome;
     if *kind == ReplyKind::Value {
         let callee = worker.callee();
@@ -310,7 +396,7 @@ pub fn nested_result(
     Err(raised(py, *kind, bytes))
 }
 
-/// Waits for a ticket's task: what it raised or became, or `None`.
+/// Waits for a ticket's task and returns the exception of its outcome, or `None`.
 ///
 /// # Errors
 /// `CancelledError`, `TimeoutError`.
@@ -330,7 +416,8 @@ pub fn nested_exception(
     }
 }
 
-/// How a ticket's task ended: 0 is not yet, 1 a value, 2 an exception, 3 cancelled; takes in news first if `looks`.
+/// Returns the state of a ticket's task: 0 not ended, 1 a value, 2 an exception, 3 cancelled. If `looks` is set and the
+/// running task submitted that task, first polls briefly for replies; other workers may run tasks meanwhile.
 #[pyfunction]
 pub fn nested_state(py: Python<'_>, ticket: u32, looks: bool) -> PyResult<u8> {
     let (worker, task) = current()?;
@@ -344,7 +431,7 @@ pub fn nested_state(py: Python<'_>, ticket: u32, looks: bool) -> PyResult<u8> {
     }))
 }
 
-/// Cancels a ticket's task, with a grace time also if it runs.
+/// Cancels a ticket's task; with a grace time, even a running one. Returns whether it is cancelled.
 #[pyfunction]
 pub fn nested_cancel(
     py: Python<'_>,
@@ -363,7 +450,7 @@ pub fn nested_cancel(
     Ok(worker.take_cancel_answer(ticket).unwrap_or(false) || is_cancelled)
 }
 
-/// Has `gristmill._nested._completed` called with the ticket; false when its task has ended.
+/// Requests a call of `gristmill._nested._completed` with the ticket. Returns false if its task has ended already.
 #[pyfunction]
 pub fn nested_watch(ticket: u32) -> PyResult<bool> {
     let (worker, task) = current()?;
@@ -371,7 +458,7 @@ pub fn nested_watch(ticket: u32) -> PyResult<bool> {
     Ok(worker.watch(ticket))
 }
 
-/// Waits until `is_done()` is true; whether it is.
+/// Waits until `is_done()` is true, and returns whether it is.
 #[pyfunction]
 pub fn nested_wait(is_done: &Bound<'_, PyAny>, timeout: &Bound<'_, PyAny>) -> PyResult<bool> {
     let (worker, _) = current()?;
@@ -388,21 +475,26 @@ pub fn nested_wait(is_done: &Bound<'_, PyAny>, timeout: &Bound<'_, PyAny>) -> Py
     failure.map_or(Ok(is_done), Err)
 }
 
-/// The exception for an outcome that is no value.
+/// Returns the exception for an outcome that is not a value.
 fn raised(py: Python<'_>, kind: ReplyKind, bytes: &[u8]) -> PyErr {
     let class = match kind {
-        // Behind its first byte; an exception has no blocks.
+        // The pickle is behind the first byte; an exception has no blocks.
         ReplyKind::Raised => return error::remote(py, bytes.get(1..).unwrap_or_default()),
         ReplyKind::Cancelled => return error::cancelled(py),
         ReplyKind::DependencyFailed => {
             return dependency_failed(py, bytes).unwrap_or_else(|error| error);
         }
-        ReplyKind::TimedOut => "TaskTimeout",
-        ReplyKind::Lost => "WorkerLost",
+        ReplyKind::TimedOut => "TaskTimeoutError",
+        ReplyKind::Lost => "WorkerLostError",
         ReplyKind::StartFailed => "StartError",
         ReplyKind::ContextFailed => "ContextError",
-        ReplyKind::LimitReached => "LimitReached",
-        ReplyKind::ShutDown => "ShutDownError",
+        ReplyKind::Expired => "LeaseExpiredError",
+        ReplyKind::NotAccepted => {
+            return match Refusal::decode(bytes) {
+                Ok(refusal) => error::not_accepted(py, refusal.code, refusal.text),
+                Err(error) => malformed(&error.to_string()),
+            };
+        }
         ReplyKind::Refused | ReplyKind::Value | ReplyKind::CancelAnswer => "GristmillError",
     };
     error::named(py, class, &String::from_utf8_lossy(bytes))
@@ -418,7 +510,6 @@ fn dependency_failed(py: Python<'_>, bytes: &[u8]) -> PyResult<PyErr> {
         rest.split_at_checked(u32::from_le_bytes(*size) as usize).ok_or_else(short)?;
     let (&kind, root) = rest.split_first().ok_or_else(short)?;
     let kind = ReplyKind::from_byte(kind).map_err(|error| malformed(&error.to_string()))?;
-    let failed = error::named(py, "DependencyFailed", &String::from_utf8_lossy(text));
-    failed.set_cause(py, Some(raised(py, kind, root)));
-    Ok(failed)
+    let root = raised(py, kind, root);
+    Ok(error::dependency_failed(py, &String::from_utf8_lossy(text), root))
 }

@@ -1,15 +1,17 @@
-//! Nodes for the interpreter: keys, a client's door, and the agent itself.
+//! Nodes for Python: keys, a client's connection manager, and the agent itself.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gristmill_agent::{Agent, AgentOptions, Capacity, Ending, Places};
-use gristmill_client::{BlobTraffic, Door, DoorOptions, PeerView, Told};
+use gristmill_agent::{Agent, AgentExit, AgentOptions, Capacity, CpuSlotAffinity};
+use gristmill_client::{
+    BlobTraffic, ConnectionManager, ConnectionManagerOptions, NodeEventCallback, PeerView,
+};
 use gristmill_sync::atomic::Ordering;
 use gristmill_sync::clock::monotonic_ns;
 use gristmill_transport::{ClientKey, KeyError, NodeKey, resolve};
-use gristmill_wire::peer::Ask;
+use gristmill_wire::peer::LeaseRequest;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -18,51 +20,51 @@ use crate::engine::{Engine, NodeFacts, node_options, read_program};
 use crate::error;
 use crate::future::FutureRef;
 
-/// The longest wait before signals are looked at.
+/// The longest wait between checks for signals.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// The keys of a client and its nodes.
+/// The key of a client, and the key of its nodes.
 #[pyclass(frozen, module = "gristmill._native")]
 pub struct Fleet {
     client: ClientKey,
-    /// Nodes that stand by themselves have theirs already.
+    /// The nodes' key; `None` if the client's key was read from a file: the nodes have their key already.
     node: Option<NodeKey>,
 }
 
 #[pymethods]
 impl Fleet {
-    /// Draws new keys, or reads a client's from a file.
+    /// Generates new keys, or reads a client's key from a file.
     #[new]
     #[pyo3(signature = (path=None))]
-    fn new(path: Option<PathBuf>) -> PyResult<Self> {
+    fn new(py: Python<'_>, path: Option<PathBuf>) -> PyResult<Self> {
         let made = match path {
             Some(path) => ClientKey::read(&path).map(|client| Self { client, node: None }),
-            None => gristmill_transport::Fleet::generate()
+            None => gristmill_transport::FleetKeys::generate()
                 .map(|fleet| Self { client: fleet.client, node: Some(fleet.node) }),
         };
-        made.map_err(key_error)
+        made.map_err(|error| key_error(py, &error))
     }
 
-    /// What a node proves itself with, as one line: a secret. Empty where nodes have theirs already.
+    /// Returns a node's key as one line, which is a secret. Empty if the nodes have theirs already.
     fn node_key(&self) -> String {
         self.node.as_ref().map(|key| key.to_text().to_string()).unwrap_or_default()
     }
 
     /// Writes both keys to new files that only their owner may read.
-    fn write(&self, client: PathBuf, node: PathBuf) -> PyResult<()> {
+    fn write(&self, py: Python<'_>, client: PathBuf, node: PathBuf) -> PyResult<()> {
         let key = self.node.as_ref().ok_or_else(|| {
             PyValueError::new_err("these keys were read: their nodes have the other half")
         })?;
-        self.client.write(&client).map_err(key_error)?;
-        key.write(&node).map_err(key_error)
+        self.client.write(&client).map_err(|error| key_error(py, &error))?;
+        key.write(&node).map_err(|error| key_error(py, &error))
     }
 }
 
-fn key_error(error: KeyError) -> PyErr {
-    PyOSError::new_err(error.to_string())
+fn key_error(py: Python<'_>, error: &KeyError) -> PyErr {
+    error::coded(py, PyOSError::new_err(error.to_string()), error.code())
 }
 
-/// The Python version that functions travel as, and the engine's.
+/// Returns the Python version, on which the form of functions depends, and the engine's version.
 fn versions(py: Python<'_>) -> (String, String) {
     let python = py.version_info();
     let engine = env!("CARGO_PKG_VERSION");
@@ -71,7 +73,10 @@ fn versions(py: Python<'_>) -> (String, String) {
 
 fn address(text: &str) -> PyResult<SocketAddr> {
     let found = resolve(text).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    found.first().copied().ok_or_else(|| PyValueError::new_err(format!("{text} is no address")))
+    found
+        .first()
+        .copied()
+        .ok_or_else(|| PyValueError::new_err(format!("{text} resolves to no address")))
 }
 
 fn nanoseconds(seconds: f64) -> u64 {
@@ -79,22 +84,27 @@ fn nanoseconds(seconds: f64) -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// So many seconds from now, monotonic nanoseconds.
+/// Returns the time so many seconds from now, monotonic nanoseconds.
 fn end_of(seconds: Option<f64>) -> u64 {
     seconds.map_or(u64::MAX, |seconds| monotonic_ns().saturating_add(nanoseconds(seconds)))
 }
 
 #[pymethods]
 impl Engine {
-    /// Lets nodes in: those that join at `listen`, and those at the addresses of `dial`. Gives the address where they
-    /// join, if they may. `told` is called with the name of each node that has failed for good, and why.
+    /// Opens the connection manager: nodes join at `listen`, and it dials those at the
+    /// addresses of `dial`. Returns the address for joining nodes, if there is one. `on_event` is called with the name of
+    /// each node that has failed for good, and the reason.
+    ///
+    /// The lease request contains the interpreter of the nodes' workers (`directory`) and their environment
+    /// (`worker_environment`), both in the format of the Python package. With `spawn`, each worker starts as a new
+    /// interpreter; with `exact`, the client does not accept less than it requests.
     #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-    #[pyo3(signature = (fleet, world, *, listen, dial, name, directory, workers, tasks_per_worker, spawn, memory, gpus, duration_s, blob_memory, blob_disk, context_memory, beat_s, expiry_s, exact, nodes_max, told))]
-    fn _open_door(
+    #[pyo3(signature = (fleet, worker_environment, *, listen, dial, name, directory, workers, tasks_per_worker, spawn, memory, gpus, duration_s, blob_memory, blob_disk, context_memory, beat_s, expiry_s, exact, nodes_max, on_event))]
+    fn _open_connection_manager(
         &self,
         py: Python<'_>,
         fleet: &Fleet,
-        world: &Bound<'_, PyBytes>,
+        worker_environment: &Bound<'_, PyBytes>,
         listen: Option<&str>,
         dial: Vec<String>,
         name: String,
@@ -112,17 +122,18 @@ impl Engine {
         expiry_s: f64,
         exact: bool,
         nodes_max: Option<usize>,
-        told: Py<PyAny>,
+        on_event: Py<PyAny>,
     ) -> PyResult<Option<String>> {
         let client =
             self.client().ok_or_else(|| PyRuntimeError::new_err("the engine has not started"))?;
         let (python, engine) = versions(py);
-        let ask = Ask {
+        let request = LeaseRequest {
             lease: 0,
             workers,
             tasks_per_worker,
             expiry_ns: nanoseconds(expiry_s),
             beat_ns: nanoseconds(beat_s),
+            // For each node, the connection manager shortens this to the time that is left until `ends_at_ns`.
             duration_ns: u64::MAX,
             memory,
             gpus,
@@ -131,118 +142,123 @@ impl Engine {
             spawns_fresh: spawn,
             is_exact: exact,
             program: directory,
-            world: world.as_bytes().to_vec(),
+            worker_environment: worker_environment.as_bytes().to_vec(),
         };
         let listen = listen.map(address).transpose()?;
         let key = fleet.client.clone();
         let ends_at_ns = end_of(duration_s);
-        let told = teller(told);
-        let options = DoorOptions {
+        let on_event = event_callback(on_event);
+        let options = ConnectionManagerOptions {
             key,
             listen,
             dial,
-            ask,
+            request,
             python,
             engine,
             name,
             ends_at_ns,
             nodes_max,
-            told,
+            on_event,
         };
-        let door = Door::open(client, options)
-            .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;
-        let address = door.address.map(|address| address.to_string());
-        self.keep_door(door);
+        let connection_manager = ConnectionManager::open(client, options)
+            .map_err(|failure| error::start(py, failure.code(), &failure))?;
+        let address = connection_manager.address.map(|address| address.to_string());
+        self.keep_connection_manager(connection_manager);
         Ok(address)
     }
 
-    /// Why nodes that should be there are not: what went wrong with which last.
-    fn _node_troubles(&self) -> Vec<(String, String)> {
-        self.door().map(Door::troubles).unwrap_or_default()
+    /// Returns the last failure of each node that is expected and missing: its name and the text.
+    fn _node_failures(&self) -> Vec<(String, String)> {
+        self.connection_manager().map(ConnectionManager::last_failures).unwrap_or_default()
     }
 
-    /// How many nodes have gone for good so far; and of those after the first so many which, why, and whether they said so
-    /// themselves.
+    /// Returns the number of nodes that have left for good. Also returns those after the first `known`: the name, the
+    /// reason, and whether the node announced its end.
     fn _departures(&self, known: usize) -> (usize, Vec<(String, String, bool)>) {
-        let (count, new) = self.door().map(|door| door.departures(known)).unwrap_or_default();
+        let (count, new) = self
+            .connection_manager()
+            .map(|connection_manager| connection_manager.departures(known))
+            .unwrap_or_default();
         (count, new.into_iter().map(|one| (one.name, one.text, one.has_ended)).collect())
     }
 
-    /// Fails every task with `StartError`, and refuses more: no worker can be had, for this reason.
-    fn _give_up_workers(&self, py: Python<'_>, text: &str) {
+    /// Fails every task with `StartError` and refuses new ones, because no node will ever run them. `reason` is the
+    /// text.
+    fn _give_up_nodes(&self, py: Python<'_>, reason: &str) {
         if let Some(client) = self.client() {
-            py.detach(|| client.give_up_workers(text));
+            py.detach(|| client.give_up_nodes(reason));
         }
     }
 
-    /// Whether no worker can be had any more.
+    /// Returns whether the engine can get no more workers.
     fn _is_broken(&self) -> bool {
         self.client().is_some_and(|client| client.failure().is_some())
     }
 
-    /// Asks nodes, those that are there and those to come, to last for so long from now on.
+    /// Asks present and future nodes to last for so many seconds from now.
     fn _extend(&self, py: Python<'_>, seconds: f64) {
-        if let Some(door) = self.door() {
-            door.set_end(end_of(Some(seconds)));
+        if let Some(connection_manager) = self.connection_manager() {
+            connection_manager.set_end(end_of(Some(seconds)));
         }
         if let Some(client) = self.client() {
             py.detach(|| client.extend(nanoseconds(seconds)));
         }
     }
 
-    /// How long workers of nodes, and gigabytes of their memory, were held so far, together, seconds.
+    /// Returns how long workers of nodes were held so far, in worker-seconds, and their memory, in gigabyte-seconds.
     fn _allocation(&self) -> (f64, f64) {
         self.client().map(|client| client.allocation()).unwrap_or_default()
     }
 
-    /// Fails every task with `LeaseExpired`, refuses more, and ends all workers.
+    /// Fails every task with `LeaseExpiredError`, refuses more, and ends all workers.
     fn _expire(&self, py: Python<'_>, text: &str) {
-        if let Some(door) = self.door() {
-            door.close();
+        if let Some(connection_manager) = self.connection_manager() {
+            connection_manager.close();
         }
         if let Some(client) = self.client() {
             py.detach(|| client.expire(text));
         }
     }
 
-    /// Says why the task of a future does not run yet, or where it is; `troubles` are those of nodes that are not there.
+    /// Explains why the task of a future does not run yet, or where it is. `failures` are the failures of missing
+    /// nodes.
     ///
     /// # Errors
-    /// `TypeError` for what is no future of this executor.
+    /// `TypeError` for an object that is not a future of this executor.
     fn _explain(
         &self,
         py: Python<'_>,
         future: &Bound<'_, PyAny>,
-        troubles: Vec<(String, String)>,
+        failures: Vec<(String, String)>,
     ) -> PyResult<String> {
         let own = FutureRef::from_ptr(py, future.as_ptr())
             .filter(|future| std::ptr::eq(future.engine(), self));
         let task = own.map(FutureRef::task).ok_or_else(|| {
-            PyTypeError::new_err("only a future that this executor gave can be explained by it")
+            PyTypeError::new_err("an executor can explain only the futures that it returned")
         })?;
         let client = self.running_client(py)?;
-        Ok(py.detach(|| client.explain(task, &troubles)))
+        Ok(py.detach(|| client.explain(task, &failures)))
     }
 
-    /// The nodes that are there, a dict each.
+    /// Returns the present nodes: for each, the fields of a `gristmill.Node`.
     fn _nodes<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let peers = self.client().map(|client| client.peers()).unwrap_or_default();
         peers.into_iter().map(|peer| describe(py, &peer)).collect()
     }
 }
 
-/// What calls `told` with a node's name and what is wrong with it; not once the interpreter ends.
-fn teller(told: Py<PyAny>) -> Told {
+/// Makes the callback that passes a node's name and failure to `on_event`. It does nothing once the interpreter ends.
+fn event_callback(on_event: Py<PyAny>) -> NodeEventCallback {
     Box::new(move |name, text| {
         Python::try_attach(|py| {
-            if let Err(error) = told.call1(py, (name, text)) {
+            if let Err(error) = on_event.call1(py, (name, text)) {
                 error.write_unraisable(py, None);
             }
         });
     })
 }
 
-/// What is told of bytes of blobs.
+/// Returns the names and values of the counts of blob bytes.
 pub fn blob_counts(blobs: BlobTraffic) -> [(&'static str, u64); 5] {
     [
         ("named", blobs.named),
@@ -278,22 +294,21 @@ fn describe<'py>(py: Python<'py>, peer: &PeerView) -> PyResult<Bound<'py, PyDict
     dict.set_item("granted_workers", peer.granted.1)?;
     dict.set_item("sent_bytes", peer.sent_bytes)?;
     dict.set_item("received_bytes", peer.received_bytes)?;
-    let blobs = PyDict::new(py);
     for (name, bytes) in blob_counts(peer.blobs) {
-        blobs.set_item(name, bytes)?;
+        dict.set_item(format!("blob_bytes_{name}"), bytes)?;
     }
-    dict.set_item("blob_bytes", blobs)?;
     Ok(dict)
 }
 
-/// Runs a node agent until it is told to stop or nobody needs it; gives why it ended and the last thing that went wrong.
-/// `opened` is called with the address where it listens, if it does.
+/// Runs a node agent until it is told to stop or is no longer needed. Returns the reason for its end, and the last
+/// failure. `opened` is called once, with the address at which the agent listens, or `None` if it does not listen.
 ///
 /// # Errors
-/// `ValueError` for a key or an address, `StartError` when it cannot listen, and what a signal handler raises.
+/// `ValueError` for a key or an address, `StartError` if it cannot listen, and any exception that a signal handler
+/// raises.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-#[pyo3(signature = (key, *, join, listen, name, workers, memory, gpus, cores, domains, pins, labels, patience_s, walltime_s, drain_s, program, opened))]
+#[pyo3(signature = (key, *, join, listen, name, workers, memory, gpus, cores, numa_nodes, pins, labels, patience_s, walltime_s, drain_s, program, opened))]
 pub fn run_agent(
     py: Python<'_>,
     key: &str,
@@ -304,7 +319,7 @@ pub fn run_agent(
     memory: u64,
     gpus: u32,
     cores: usize,
-    domains: Vec<u64>,
+    numa_nodes: Vec<u64>,
     pins: Vec<u16>,
     labels: String,
     patience_s: Option<f64>,
@@ -315,24 +330,28 @@ pub fn run_agent(
 ) -> PyResult<(String, String)> {
     let (python, engine) = versions(py);
     let program = read_program(program)?;
-    let facts = NodeFacts { program, cores, domains: domains.clone() };
+    let facts = NodeFacts { program, cores, numa_nodes: numa_nodes.clone() };
     let options = AgentOptions {
-        key: NodeKey::parse(key).map_err(|error| PyValueError::new_err(error.to_string()))?,
+        key: NodeKey::parse(key).map_err(|error| {
+            error::coded(py, PyValueError::new_err(error.to_string()), error.code())
+        })?,
         listen: listen.map(address).transpose()?,
         join,
         python,
         engine,
         name,
         capacity: Capacity { workers, memory, gpus },
-        places: Places { domains, pins },
+        affinity: CpuSlotAffinity { numa_nodes, pins },
         labels,
         walltime: walltime_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
         drain_time: Duration::try_from_secs_f64(drain_s).unwrap_or_default(),
         patience: patience_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
-        prepare: Box::new(move |ask, grant, places| node_options((ask, grant), places, &facts)),
+        prepare: Box::new(move |request, grant, places| {
+            node_options((request, grant), places, &facts)
+        }),
     };
-    let agent = Agent::new(options)
-        .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;
+    let agent =
+        Agent::new(options).map_err(|failure| error::start(py, failure.code(), &failure))?;
     opened.call1((agent.address().map(|address| address.to_string()),))?;
     let (stops, waker) = agent.stopper();
     let thread = std::thread::spawn(move || agent.run());
@@ -340,7 +359,7 @@ pub fn run_agent(
     while !thread.is_finished() {
         py.detach(|| std::thread::sleep(SLICE));
         if let Err(error) = py.check_signals() {
-            // PAIRS: stop (the agent's loop): nothing else goes with it.
+            // PAIRS: stop (the agent's loop): no other data is published with it.
             stops.fetch_add(1, Ordering::Relaxed);
             waker.wake();
             raised.get_or_insert(error);
@@ -351,10 +370,10 @@ pub fn run_agent(
     }
     let ending = thread.join().map_err(|_| PyRuntimeError::new_err("the agent panicked"))?;
     Ok(match ending {
-        Ending::Stopped => ("stopped".to_owned(), String::new()),
-        Ending::TimeOver => ("time over".to_owned(), String::new()),
-        Ending::Finished => ("finished".to_owned(), String::new()),
-        Ending::Idle(text) => ("idle".to_owned(), text),
-        Ending::Refused(text) => ("refused".to_owned(), text),
+        AgentExit::Stopped => ("stopped".to_owned(), String::new()),
+        AgentExit::TimeOver => ("time over".to_owned(), String::new()),
+        AgentExit::Finished => ("finished".to_owned(), String::new()),
+        AgentExit::Idle(text) => ("idle".to_owned(), text),
+        AgentExit::Refused(text) => ("refused".to_owned(), text),
     })
 }

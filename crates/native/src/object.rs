@@ -1,30 +1,30 @@
-//! One owned reference to a Python object, for the code that speaks to CPython directly.
+//! An owned reference to a Python object, for the code that calls CPython directly.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// A reference that is given back when dropped. It must be dropped under the interpreter, which every owner here holds.
+/// A reference that is released when dropped. It must be dropped with the interpreter held, as every owner here does.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Owned(*mut ffi::PyObject);
 
 impl Owned {
-    /// Takes over a new reference, or the exception that a null stands for.
+    /// Takes over a new reference. Returns the pending exception if it is null.
     ///
     /// # Errors
-    /// The exception that is set when `object` is null.
+    /// The exception that is set if `object` is null.
     #[inline]
     pub fn or_raise(py: Python<'_>, object: *mut ffi::PyObject) -> PyResult<Self> {
         if object.is_null() { Err(PyErr::fetch(py)) } else { Ok(Self(object)) }
     }
 
-    /// Takes a reference of its own to a live object.
+    /// Takes a new reference to a live object.
     ///
     /// # Safety
     /// The caller holds the interpreter; `object` is live.
     #[inline]
     pub unsafe fn new_reference(object: *mut ffi::PyObject) -> Self {
-        // SAFETY: passed on from the caller.
+        // SAFETY: the caller guarantees it.
         Self(unsafe { ffi::Py_NewRef(object) })
     }
 
@@ -33,13 +33,13 @@ impl Owned {
         Self(object.into_ptr())
     }
 
-    /// The object, borrowed.
+    /// Returns the object, borrowed.
     #[inline]
     pub const fn as_ptr(&self) -> *mut ffi::PyObject {
         self.0
     }
 
-    /// Gives the reference up to the caller.
+    /// Passes the reference to the caller.
     #[inline]
     pub const fn into_ptr(self) -> *mut ffi::PyObject {
         let object = self.0;
@@ -47,20 +47,20 @@ impl Owned {
         object
     }
 
-    /// Turns it into a safe handle.
+    /// Converts it into a safe handle.
     pub fn into_bound(self, py: Python<'_>) -> Bound<'_, PyAny> {
-        // SAFETY: we own one reference and give it away.
+        // SAFETY: we own one reference and pass it on.
         unsafe { Bound::from_owned_ptr(py, self.into_ptr()) }
     }
 }
 
-/// The objects of owners, borrowed.
+/// Returns the objects of owners, borrowed.
 pub const fn pointers(owners: &[Owned]) -> &[*mut ffi::PyObject] {
-    // SAFETY: an owner is the one pointer in it.
+    // SAFETY: an owner consists of exactly one pointer.
     unsafe { std::slice::from_raw_parts(owners.as_ptr().cast(), owners.len()) }
 }
 
-/// The items of a tuple, borrowed.
+/// Returns the items of a tuple, borrowed.
 ///
 /// # Safety
 /// `tuple` is a tuple that outlives the slice.
@@ -73,14 +73,15 @@ pub unsafe fn tuple_items<'a>(tuple: *mut ffi::PyObject) -> &'a [*mut ffi::PyObj
     }
 }
 
-/// Whether the collector may have to know of whoever refers to `object`: it is tracked, or may be one day.
+/// Returns whether a reference to `object` may close a cycle, so that the collector must know its owner: the object is
+/// tracked, or may be one day.
 ///
 /// # Safety
 /// `object` is live and the interpreter is held.
 #[inline]
 pub unsafe fn may_be_in_a_cycle(object: *mut ffi::PyObject) -> bool {
-    // SAFETY: passed on from the caller. Dicts become tracked with their first item that is; a tuple that the collector
-    // has let go of stays so.
+    // SAFETY: the caller guarantees it. Dicts become tracked with their first tracked item; a tuple that the collector
+    // has untracked stays so.
     unsafe {
         ffi::PyObject_IS_GC(object) != 0
             && (ffi::PyTuple_CheckExact(object) == 0 || ffi::PyObject_GC_IsTracked(object) != 0)
@@ -90,7 +91,7 @@ pub unsafe fn may_be_in_a_cycle(object: *mut ffi::PyObject) -> bool {
 impl Drop for Owned {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: we own one reference, and owners are dropped under the interpreter.
+        // SAFETY: we own one reference, and owners are dropped with the interpreter held.
         unsafe { ffi::Py_DECREF(self.0) };
     }
 }

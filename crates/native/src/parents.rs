@@ -1,51 +1,52 @@
-//! Which tasks the futures among the arguments of one call are, each once and in the order they were met.
+//! The tasks of the futures among one call's arguments, each once and in the order of the arguments.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash};
 
 use gristmill_wire::IdHasher;
 
-/// Keys with their places. Most calls have a few, which need neither a hash nor an allocation of their own.
+/// Keys with their indices. Most calls have a few, which need neither a hash nor an allocation of their own.
 #[derive(Debug)]
-pub struct ParentPlaces<K> {
+pub struct ParentIndices<K> {
     keys: Vec<K>,
-    /// Where those behind the first few are.
-    places: HashMap<K, u16, BuildHasherDefault<IdHasher>>,
+    /// Indices of the keys behind the first few.
+    indices: HashMap<K, u32, BuildHasherDefault<IdHasher>>,
 }
 
-/// So many are searched one by one.
+/// Number of keys that are searched linearly.
 const FEW: usize = 16;
 
-impl<K: Copy + Eq + Hash> ParentPlaces<K> {
-    /// None yet.
+impl<K: Copy + Eq + Hash> ParentIndices<K> {
+    /// Creates an empty list.
     #[inline]
     pub fn new() -> Self {
-        Self { keys: Vec::new(), places: HashMap::default() }
+        Self { keys: Vec::new(), indices: HashMap::default() }
     }
 
-    /// The keys, each at its place.
+    /// Returns the keys, each at its index.
     #[inline]
     pub fn keys(&self) -> &[K] {
         &self.keys
     }
 
-    /// The keys alone.
+    /// Returns the keys alone.
     pub fn into_keys(self) -> Vec<K> {
         self.keys
     }
 
-    /// The place of `key`, a new one if it was not met before; `None` when a frame could not count so many.
+    /// Returns the index of `key`, and adds it if it is new; `None` if there are too many for an index. The engine that
+    /// accepts the task limits the number of its parents.
     #[inline]
-    pub fn place(&mut self, key: K) -> Option<u16> {
+    pub fn index_of(&mut self, key: K) -> Option<u32> {
         let few = &self.keys[..self.keys.len().min(FEW)];
-        if let Some(place) = few.iter().position(|&known| known == key) {
-            return u16::try_from(place).ok();
+        if let Some(index) = few.iter().position(|&known| known == key) {
+            return u32::try_from(index).ok();
         }
-        let next = u16::try_from(self.keys.len()).ok().filter(|&next| next < u16::MAX)?;
+        let next = u32::try_from(self.keys.len()).ok()?;
         if self.keys.len() >= FEW {
-            let place = *self.places.entry(key).or_insert(next);
-            if place != next {
-                return Some(place);
+            let index = *self.indices.entry(key).or_insert(next);
+            if index != next {
+                return Some(index);
             }
         }
         self.keys.push(key);

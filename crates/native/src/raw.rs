@@ -1,12 +1,14 @@
-//! Methods called by CPython directly, without a tuple of arguments: the handful where 40 ns are a third of the task.
+//! Methods that CPython calls directly, without a tuple of arguments: the few where 40 ns are a third of the task.
 
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::call::PyCallArgs;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyFloat;
 
 use crate::object::Owned;
 
@@ -28,7 +30,7 @@ pub const fn method(name: &'static CStr, body: FastMethod, doc: &'static CStr) -
     }
 }
 
-/// Runs the body of a method: an error becomes the exception it is, a panic a `RuntimeError`, never an unwinding into C.
+/// Runs the body of a method. An error becomes its exception and a panic a `RuntimeError`; neither unwinds into C.
 #[inline]
 pub fn guard(body: impl FnOnce(Python<'_>) -> PyResult<Owned>) -> *mut ffi::PyObject {
     // SAFETY: CPython calls methods with the interpreter held.
@@ -44,23 +46,24 @@ pub fn guard(body: impl FnOnce(Python<'_>) -> PyResult<Owned>) -> *mut ffi::PyOb
     match outcome {
         Ok(value) => value.into_ptr(),
         Err(error) => {
-            // PyO3 counts attachments, and puts off every release of a reference while it knows of none.
-            Python::attach(|py| error.restore(py));
+            // PyO3 counts attachments, and defers every release of a reference while it knows of none.
+            // SAFETY: as above. The interpreter may have begun to end, which is not checked: finalizers run then, too.
+            unsafe { Python::attach_unchecked(|py| error.restore(py)) };
             std::ptr::null_mut()
         }
     }
 }
 
-/// Positional values and, behind them, the values of the named arguments.
+/// Returns the positional values and, behind them, the values of the named arguments.
 ///
 /// # Safety
-/// The arguments are as CPython gave them.
+/// CPython has passed the arguments.
 pub unsafe fn all_arguments<'a>(
     arguments: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> &'a [*mut ffi::PyObject] {
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         let named = if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) };
         let total = (count + named).cast_unsigned();
@@ -68,13 +71,13 @@ pub unsafe fn all_arguments<'a>(
     }
 }
 
-/// Sorts the arguments of a call into places by position and name.
+/// Assigns the arguments of a call to parameters, by position and by name.
 ///
 /// # Errors
-/// `TypeError` for too many, unknown or doubled ones.
+/// `TypeError` for too many, unknown or repeated arguments.
 ///
 /// # Safety
-/// The arguments are as CPython gave them, and the interpreter is held.
+/// CPython has passed the arguments, and the interpreter is held.
 pub unsafe fn bind<'py, const N: usize>(
     py: Python<'py>,
     places: [&CStr; N],
@@ -86,10 +89,10 @@ pub unsafe fn bind<'py, const N: usize>(
     let count = count.cast_unsigned();
     if count > N {
         return Err(PyTypeError::new_err(format!(
-            "at most {N} arguments are possible, not {count}"
+            "at most {N} arguments can be given, not {count}"
         )));
     }
-    // SAFETY: passed on from the caller: `count` values, and behind them one for each name.
+    // SAFETY: the caller guarantees it: there are `count` values, and behind them one for each name.
     unsafe {
         for (index, place) in bound.iter_mut().enumerate().take(count) {
             *place = Some(Bound::from_borrowed_ptr(py, *arguments.add(index)));
@@ -112,22 +115,46 @@ pub unsafe fn bind<'py, const N: usize>(
     Ok(bound)
 }
 
-/// Seconds as a duration; `None` for `None`. Negative ones are zero, as the standard library has it.
+/// Converts the timeout of a call; `None` for `None`. Negative times are zero, as in the standard library.
 ///
 /// # Errors
-/// `TypeError` for what is no number, `ValueError` for NaN.
+/// The errors of `_options.patience`, which names `timeout`: for a value that is not a number, for NaN, and for one
+/// that exceeds every float.
+#[inline]
 pub fn optional_seconds(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
     if value.is_none() {
         return Ok(None);
     }
-    let seconds: f64 = value.extract()?;
-    if seconds.is_nan() {
-        return Err(PyValueError::new_err("a time must be a number of seconds, not NaN"));
-    }
+    let seconds = match value.cast_exact::<PyFloat>() {
+        Ok(float) if !float.value().is_nan() => float.value(),
+        _ => match checked(value, "patience", (value,))? {
+            Some(seconds) => seconds,
+            None => return Ok(None),
+        },
+    };
     Ok(Some(Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)))
 }
 
-/// `True` or `False`, a new reference.
+/// Converts the option `name`, which is a time.
+///
+/// # Errors
+/// The errors of `_options.seconds`, which names the option.
+pub fn option_seconds(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let seconds: Option<f64> = checked(value, "seconds", (name, value))?;
+    Ok(Duration::try_from_secs_f64(seconds.unwrap_or_default()).unwrap_or(Duration::MAX))
+}
+
+/// Checks a value with a function of `gristmill._options`.
+#[cold]
+fn checked<'py>(
+    value: &Bound<'py, PyAny>,
+    check: &str,
+    arguments: impl PyCallArgs<'py>,
+) -> PyResult<Option<f64>> {
+    value.py().import("gristmill._options")?.getattr(check)?.call1(arguments)?.extract()
+}
+
+/// Returns `True` or `False` as a new reference.
 pub fn boolean(value: bool) -> Owned {
     // SAFETY: both are immortal or counted singletons, and callers hold the interpreter.
     unsafe { Owned::new_reference(if value { ffi::Py_True() } else { ffi::Py_False() }) }

@@ -2,24 +2,27 @@
 
 use std::collections::HashMap;
 
-use gristmill_replay::{Cluster, Costs, Forecast, Graph, Replay, Task};
+use gristmill_replay::{ClusterSpec, Costs, Forecast, Graph, RecordedTask, Replay};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Events between two looks at whether Ctrl-C was pressed: a tenth of a second.
+use crate::error;
+
+/// Events between two checks for Ctrl-C: a tenth of a second.
 const EVENTS: u64 = 100_000;
 
-/// A task as Python has it: nanoseconds that it ran, when it was submitted, bytes of its result, its function, its parents.
+/// A task as Python passes it: nanoseconds of its run, its time of submission, bytes of its result, its function, its
+/// parents.
 type Row = (u64, u64, u64, u32, Vec<u32>);
 
-/// Adds what there is here to the module.
+/// Adds the functions of replays to the module.
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(replay_costs, module)?)?;
     module.add_function(wrap_pyfunction!(replay_graph, module)?)
 }
 
-/// What each step of a replay takes, by name.
+/// Returns the default cost of each step of a replay, by name.
 #[pyfunction]
 fn replay_costs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let mut costs = Costs::default();
@@ -31,7 +34,7 @@ fn replay_costs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(known)
 }
 
-/// Runs a graph through the scheduler in virtual time; gives what was found. Ctrl-C ends it.
+/// Runs a graph through the scheduler in virtual time, and returns the forecast. Ctrl-C ends it.
 #[pyfunction]
 fn replay_graph<'py>(
     py: Python<'py>,
@@ -42,27 +45,29 @@ fn replay_graph<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let costs = costs_of(costs)?;
     let (nodes, workers, cores) = cluster;
-    let cluster = Cluster { nodes, workers, cores: cores.unwrap_or(u32::MAX) };
-    let mut replay = py.detach(|| {
-        let graph = Graph::new(tasks.into_iter().map(task_of).collect());
-        let graph = graph.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Replay::new(graph, cluster, costs, seed)
-            .map_err(|error| PyValueError::new_err(error.to_string()))
-    })?;
+    let cluster = ClusterSpec { nodes, workers, cores: cores.unwrap_or(u32::MAX) };
+    let refused = |text: String, code| error::coded(py, PyValueError::new_err(text), code);
+    let graph = py.detach(|| Graph::new(tasks.into_iter().map(task_of).collect()));
+    let graph = graph.map_err(|error| refused(error.to_string(), error.code()))?;
+    let replay = py.detach(|| Replay::new(graph, cluster, costs, seed));
+    let mut replay = replay.map_err(|error| refused(error.to_string(), error.code()))?;
     loop {
         let advanced = py.detach(|| replay.advance(EVENTS));
-        if advanced.map_err(|error| PyRuntimeError::new_err(error.to_string()))? {
+        let advanced = advanced.map_err(|error| {
+            error::coded(py, PyRuntimeError::new_err(error.to_string()), error.code())
+        })?;
+        if advanced {
             return to_dict(py, &py.detach(|| replay.forecast()));
         }
         py.check_signals()?;
     }
 }
 
-fn task_of((run_ns, arrival_ns, result_size, function, parents): Row) -> Task {
-    Task { run_ns, arrival_ns, result_size, function, parents }
+fn task_of((run_ns, arrival_ns, result_size, function, parents): Row) -> RecordedTask {
+    RecordedTask { run_ns, arrival_ns, result_size, function, parents }
 }
 
-/// All costs but the scatter.
+/// Returns the integer costs by name: all but the scatter. [`Costs`] says what each of them is.
 fn whole_costs(costs: &mut Costs) -> [(&'static str, &mut u64); 13] {
     [
         ("program_ns", &mut costs.program_ns),
@@ -73,21 +78,21 @@ fn whole_costs(costs: &mut Costs) -> [(&'static str, &mut u64); 13] {
         ("wrap_ns", &mut costs.wrap_ns),
         ("spin_ns", &mut costs.spin_ns),
         ("wake_ns", &mut costs.wake_ns),
-        ("errand_ns", &mut costs.errand_ns),
-        ("guest_ns", &mut costs.guest_ns),
+        ("dispatch_ns", &mut costs.dispatch_ns),
+        ("inbound_ns", &mut costs.inbound_ns),
         ("hop_ns", &mut costs.hop_ns),
         ("link_rate", &mut costs.link_rate),
         ("memory_rate", &mut costs.memory_rate),
     ]
 }
 
-/// The costs with what is named in place of the defaults.
+/// Returns the default costs, with the given ones replaced.
 fn costs_of(mut named: HashMap<String, f64>) -> PyResult<Costs> {
     let mut costs = Costs::default();
     for (name, field) in whole_costs(&mut costs) {
         let Some(value) = named.remove(name) else { continue };
         let least = f64::from(u8::from(name.ends_with("_rate")));
-        // An hour is longer than any step; what is more could not be added up.
+        // An hour is longer than any step; the sum of larger values could overflow.
         let most = if name.ends_with("_rate") { 1e18 } else { 3.6e12 };
         if !(least..=most).contains(&value) {
             let text = format!("{name} is from {least} to {most:e}, not {value}");
@@ -105,11 +110,12 @@ fn costs_of(mut named: HashMap<String, f64>) -> PyResult<Costs> {
         costs.scatter = value;
     }
     match named.keys().next() {
-        Some(name) => Err(PyValueError::new_err(format!("there is no cost {name:?}"))),
+        Some(name) => Err(PyValueError::new_err(format!("{name:?} is not the name of a cost"))),
         None => Ok(costs),
     }
 }
 
+/// Returns a forecast as a dict. [`Forecast`] says what each value is.
 fn to_dict<'py>(py: Python<'py>, found: &Forecast) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (name, value) in [

@@ -4,19 +4,21 @@ use std::cell::RefCell;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
-use gristmill_keeper::{WorkerSetup, become_worker};
+use gristmill_keeper::{TaskMark, WorkerKey, WorkerSetup, become_worker};
 use std::sync::Arc;
 
 use gristmill_shm::{Segment, WorkerArena};
-use gristmill_worker::{Running, Window, Worker, WorkerOptions};
+use gristmill_worker::{CurrentTask, Window, Worker, WorkerOptions};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::callee::PythonCallee;
 
 thread_local! {
-    /// What the handler of interrupts asks; set while a worker runs on this thread.
-    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+    /// The running task for the interrupt handler; set while a worker runs on this thread.
+    static RUNNING: RefCell<Option<CurrentTask>> = const { RefCell::new(None) };
 }
 
 /// Makes this new process a worker: bound to its keeper, in a session of its own, writing to its stderr pipe.
@@ -33,42 +35,46 @@ pub fn become_a_worker(
     become_worker(&setup).map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
-/// Has this worker go on when it is told to end, as batch systems do with all processes of a job: its agent is told, too.
+/// Lets this worker ignore the signal to end, which batch systems send to all processes of a job: its agent gets it,
+/// too.
 #[pyfunction]
 pub fn outlast_end() {
     gristmill_sync::signals::outlast_end();
 }
 
-/// Runs `initialize`, says so to the client, and works until told to stop. `memory` is the segment, the arena and the client's
-/// event. Without `spin_us` the worker never polls.
+/// Runs `initialize`, reports its result to the client, and works until told to stop. `memory` holds the descriptors of
+/// the segment, the arena, the arena's file on disk, and the client's event. Without `spin_us` the worker never polls.
+/// `mark` is the value of the task variable in `os.environ`: a bytes object with no other users, which is written to
+/// from now on.
 ///
 /// # Errors
-/// `RuntimeError` when the rings are damaged; nothing when the initializer raised: the client is told.
+/// `RuntimeError` if the rings are damaged. If the initializer failed, the client is told, and this returns normally.
 #[pyfunction]
 pub fn serve(
     py: Python<'_>,
-    memory: (RawFd, RawFd, RawFd),
-    slot: u16,
+    memory: (RawFd, RawFd, RawFd, RawFd),
+    worker: (u16, u32),
     spin_us: Option<f64>,
+    mark: Option<&Bound<'_, PyBytes>>,
     initialize: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
+    let slot = gristmill_wire::SlotId(worker.0);
     let broken = |error: String| PyRuntimeError::new_err(error);
-    // SAFETY: the zygote hands over descriptors that are its own.
+    // SAFETY: the zygote passes descriptors that it owns.
     let open = |descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) };
-    let (segment, arena, event) = (open(memory.0), open(memory.1), open(memory.2));
+    let (segment, event) = (open(memory.0), open(memory.3));
+    let arena = [open(memory.1), open(memory.2)];
     let segment =
         Segment::open(segment, Some(event.into())).map_err(|error| broken(error.to_string()))?;
-    let lane = segment
-        .worker_lane(gristmill_wire::SlotId(slot))
-        .map_err(|error| broken(error.to_string()))?;
-    let arena = WorkerArena::open(arena, gristmill_wire::SlotId(slot))
-        .map_err(|error| broken(error.to_string()))?;
+    let ends = segment.worker_ends(slot).map_err(|error| broken(error.to_string()))?;
+    let arena = WorkerArena::open(arena, slot).map_err(|error| broken(error.to_string()))?;
     let arena = Arc::new(arena);
     let window = spin_us.map_or(Window::Never, Window::of_us);
     let result_rest = segment.tick_scale().from_ns(RESULT_REST_NS);
     let options = WorkerOptions { window, stack_max: stack_max(), result_rest };
-    let callee = PythonCallee::new(py, Arc::clone(&arena))?;
-    let worker = Rc::new(Worker::new(lane, arena, callee, options));
+    let mark = take_mark(WorkerKey::new(slot.0, worker.1), mark);
+    let callee = PythonCallee::new(py, Arc::clone(&arena), ends.control.clone(), mark)?;
+    let worker = Rc::new(Worker::new(ends, arena, callee, options));
     crate::nested::set_worker(&worker);
     RUNNING.set(Some(worker.running()));
     let failure: Option<String> = initialize.call0()?.extract()?;
@@ -79,10 +85,24 @@ pub fn serve(
     worker.run().map_err(|error| broken(error.to_string()))
 }
 
-/// A client that waits is woken once for the results of so much time: a wake-up costs as much as many small calls.
+/// Sets up the mark of this worker's tasks, in the environment and in Python's copy of it.
+fn take_mark(worker: WorkerKey, copy: Option<&Bound<'_, PyBytes>>) -> Option<TaskMark> {
+    let copy = copy.map(|copy| {
+        let size = copy.as_bytes().len();
+        // Never freed: even if the process drops its environment, its tasks are still marked.
+        let object = copy.clone().into_ptr();
+        // SAFETY: this is a bytes object of that size, which was made for this and is never freed. Its hash is not
+        // cached, and other code reads it only with the interpreter held, which this thread holds.
+        unsafe { std::slice::from_raw_parts_mut(ffi::PyBytes_AsString(object).cast::<u8>(), size) }
+    });
+    // SAFETY: the worker has only one thread so far. The copy is never freed.
+    unsafe { TaskMark::take(worker, copy) }
+}
+
+/// Interval at which a waiting client is woken for results: a wake-up costs as much as many small calls.
 const RESULT_REST_NS: u64 = 50_000;
 
-/// A quarter of the stack that this thread may have: the rest is for the code of the task that waits deepest.
+/// Returns a quarter of this thread's stack limit: the rest is for the code of the task that waits deepest.
 fn stack_max() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the call fills in one structure.
@@ -92,8 +112,16 @@ fn stack_max() -> usize {
     size.min(4 * usual) / 4
 }
 
-/// Whether the task that runs now is to be interrupted, once: asked by the handler of the interrupt signal.
+/// Tells the client that this worker, whose loop has ended, no longer uses its rings, though its process goes on for a
+/// while. Returns whether it told the client.
+#[pyfunction]
+pub fn tell_left() -> bool {
+    RUNNING.set(None);
+    crate::nested::take_worker().is_some_and(|worker| worker.tell_left())
+}
+
+/// Returns whether an interrupt of the running task is requested, once. The handler of the interrupt signal calls this.
 #[pyfunction]
 pub fn is_interrupted() -> bool {
-    RUNNING.with_borrow(|running| running.as_ref().is_some_and(Running::take_interrupt))
+    RUNNING.with_borrow(|running| running.as_ref().is_some_and(CurrentTask::take_interrupt))
 }

@@ -1,7 +1,7 @@
-//! What ends a process whose setup takes longer than it may.
+//! A timer that ends a process whose setup takes too long.
 //!
-//! A timer of its own, with a signal that nothing else sends: a setup may use `alarm`, `setitimer` and `SIGALRM` as it likes.
-//! Forked children do not inherit it.
+//! It is a separate timer, with a signal that nothing else sends: a setup may freely use `alarm`, `setitimer` and
+//! `SIGALRM`. Forked children do not inherit it.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ pub struct SetupTimer {
     timer: Option<Timer>,
 }
 
-/// The kernel's name for it.
+/// The kernel's id of the timer.
 struct Timer(libc::timer_t);
 
-// SAFETY: the name is a number of the process, good in all of its threads.
+// SAFETY: the id is a number of the process, valid in all of its threads.
 unsafe impl Send for Timer {}
-// SAFETY: nothing is done with a shared one.
+// SAFETY: no operation uses a shared reference.
 unsafe impl Sync for Timer {}
 
 #[pymethods]
 impl SetupTimer {
-    /// Starts it. `ValueError`: that is no length of time; `OSError`: the kernel has no timer left.
+    /// Starts the timer. Raises `ValueError` if `seconds` is not a duration, `OSError` if the kernel has no timer left.
     #[new]
     fn new(seconds: f64) -> PyResult<Self> {
         let length = Duration::try_from_secs_f64(seconds)
@@ -34,7 +34,7 @@ impl SetupTimer {
         Ok(Self { timer: Some(timer) })
     }
 
-    /// Stops it; nothing if it was stopped before.
+    /// Stops the timer. Does nothing if it is stopped already.
     fn stop(&mut self) {
         self.timer = None;
     }
@@ -47,7 +47,7 @@ impl Timer {
         event.sigev_notify = libc::SIGEV_SIGNAL;
         event.sigev_signo = SETUP_ALARM;
         let mut name: libc::timer_t = std::ptr::null_mut();
-        // SAFETY: both are there for the call.
+        // SAFETY: both variables outlive the call.
         if unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut name) } != 0
         {
             return Err(std::io::Error::last_os_error());
@@ -55,11 +55,11 @@ impl Timer {
         let timer = Self(name);
         // SAFETY: zeros are a valid value of each field.
         let mut when: libc::itimerspec = unsafe { std::mem::zeroed() };
-        // No time at all would be no timer; longer than a machine runs is for ever.
+        // A zero time would disarm the timer; a time beyond the limit is longer than a machine runs.
         let length = length.max(Duration::from_nanos(1));
         when.it_value.tv_sec = length.as_secs().try_into().unwrap_or(libc::time_t::MAX);
         when.it_value.tv_nsec = length.subsec_nanos().into();
-        // SAFETY: the timer is there, and so is what it is told.
+        // SAFETY: the timer exists, and `when` outlives the call.
         if unsafe { libc::timer_settime(name, 0, &raw const when, std::ptr::null_mut()) } != 0 {
             return Err(std::io::Error::last_os_error());
         }
@@ -69,7 +69,8 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // SAFETY: it was made, and is deleted once. A forked child has none of that name, which is an error only.
+        // SAFETY: the timer was created, and is deleted once. A forked child has no timer of that id, which only causes
+        // an error.
         unsafe { libc::timer_delete(self.0) };
     }
 }

@@ -1,4 +1,5 @@
-//! The zygote's part of `gristmill._zygote`: the fork of candidates for workers, and a candidate's wait.
+//! The zygote's part of `gristmill._zygote`: it forks candidates for workers, and a candidate waits for its worker's
+//! start.
 
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
@@ -9,10 +10,11 @@ use pyo3::prelude::*;
 
 use crate::double_fork::{Forked, fork_away};
 
-/// Descriptors that no program run by a task may inherit: the segment, the arena, the client's event, the caller's world.
-const CLOSE_ON_EXEC: [RawFd; 4] = [4, 5, 6, 7];
+/// Descriptors that no program run by a task may inherit: the segment, the arena and its file on disk, the client's
+/// event, the caller's worker environment.
+const CLOSE_ON_EXEC: [RawFd; 5] = [4, 5, 6, 7, 8];
 
-/// The zygote of a keeper; becomes the worker in the processes that it forks.
+/// The zygote of a keeper; in the processes that it forks it becomes the worker.
 #[pyclass(name = "Zygote", module = "gristmill._native")]
 pub struct PyZygote {
     role: Role,
@@ -21,9 +23,9 @@ pub struct PyZygote {
 
 enum Role {
     Zygote(Zygote),
-    /// What it drops once the worker is at work.
+    /// A worker, with the guard that it drops once it is at work.
     Worker {
-        _birth: Option<AtWork>,
+        _at_work: Option<AtWork>,
     },
 }
 
@@ -36,7 +38,7 @@ impl PyZygote {
     /// Takes over the socket to the keeper, which is the parent.
     #[new]
     fn new(control: RawFd) -> PyResult<Self> {
-        // SAFETY: plain calls; the number is the zygote's own by agreement with the keeper.
+        // SAFETY: plain calls; by agreement with the keeper the descriptor belongs to the zygote.
         let (control, keeper) = unsafe {
             if libc::fcntl(control, libc::F_SETFD, libc::FD_CLOEXEC) < 0 {
                 return Err(PyOSError::new_err(std::io::Error::last_os_error()));
@@ -46,7 +48,7 @@ impl PyZygote {
         Ok(Self { role: Role::Zygote(Zygote::new(control)), keeper })
     }
 
-    /// Tells the keeper that workers can be asked for.
+    /// Tells the keeper that it can request workers.
     fn announce(&self) -> PyResult<()> {
         match &self.role {
             Role::Zygote(zygote) => zygote.announce().map_err(failed),
@@ -54,12 +56,12 @@ impl PyZygote {
         }
     }
 
-    /// Forks what the keeper asks for. Returns in each worker, with its slot and epoch, once it is announced; in the zygote,
-    /// and in a candidate that is not needed any more, with `None`.
+    /// Forks the processes that the keeper requests. Returns in each worker, with its slot and epoch, once the keeper
+    /// knows of it; in the zygote, and in a candidate that is no longer needed, with `None`.
     ///
-    /// `prepare` is called in each candidate before it waits; `warm_up` in the zygote once the first workers are under way,
-    /// until it says that nothing is left to do; `is_threaded` before each fork: beside other threads there is none, and the
-    /// process leaves with a code that says so.
+    /// `prepare` is called in each candidate before it waits. `warm_up` is called in the zygote once the first workers
+    /// are being started, until it returns false. `is_threaded` is called before each fork: if the process has other
+    /// threads, it does not fork, and exits with a code for that case.
     fn serve(
         &mut self,
         prepare: &Bound<'_, PyAny>,
@@ -81,7 +83,7 @@ impl PyZygote {
                     continue;
                 }
                 ZygoteStep::Fork if is_threaded.call0()?.is_truthy()? => {
-                    // SAFETY: the process ends; what it has written is the kernel's.
+                    // SAFETY: the process ends; the kernel has everything that it has written.
                     unsafe { libc::_exit(THREADED_EXIT_CODE) }
                 }
                 ZygoteStep::Fork => {}
@@ -105,9 +107,9 @@ impl PyZygote {
         }
     }
 
-    /// Says that the worker is at work.
+    /// Reports that the worker is at work.
     fn at_work(&mut self) {
-        self.role = Role::Worker { _birth: None };
+        self.role = Role::Worker { _at_work: None };
     }
 }
 
@@ -118,7 +120,8 @@ impl PyZygote {
         middle: i32,
         prepare: &Bound<'_, PyAny>,
     ) -> PyResult<Option<(u16, u32)>> {
-        let Role::Zygote(zygote) = std::mem::replace(&mut self.role, Role::Worker { _birth: None })
+        let Role::Zygote(zygote) =
+            std::mem::replace(&mut self.role, Role::Worker { _at_work: None })
         else {
             return Err(not_a_zygote());
         };
@@ -131,12 +134,12 @@ impl PyZygote {
         };
         become_worker(&setup).map_err(failed)?;
         prepare.call0()?;
-        let Some((worker, birth)) = candidate.wait().map_err(failed)? else { return Ok(None) };
-        self.role = Role::Worker { _birth: Some(birth) };
+        let Some((worker, at_work)) = candidate.wait().map_err(failed)? else { return Ok(None) };
+        self.role = Role::Worker { _at_work: Some(at_work) };
         Ok(Some((worker.slot.0, worker.epoch.0)))
     }
 }
 
 fn not_a_zygote() -> PyErr {
-    PyRuntimeError::new_err("this process is no zygote any more")
+    PyRuntimeError::new_err("this process has become a worker and is no longer a zygote")
 }

@@ -1,9 +1,9 @@
-//! What happens next.
+//! The queue of simulated events.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Something at a time. What is at the same time comes in the order in which it was noted.
+/// An event with its time. Events of the same time come in the order in which they were added.
 #[derive(Debug)]
 struct Entry<E> {
     at: u64,
@@ -26,16 +26,17 @@ impl<E> PartialOrd for Entry<E> {
 }
 
 impl<E> Ord for Entry<E> {
-    /// The earliest is the greatest: that is the one which a heap gives.
+    /// Compares in reverse: a `BinaryHeap` returns its greatest entry first, and that must be the earliest event.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.number).cmp(&(self.at, self.number))
     }
 }
 
-/// Events by their time.
+/// Events, ordered by time.
 #[derive(Debug)]
 pub(crate) struct Calendar<E> {
     entries: BinaryHeap<Entry<E>>,
+    /// Number of events that were added so far.
     noted: u64,
 }
 
@@ -44,13 +45,13 @@ impl<E> Calendar<E> {
         Self { entries: BinaryHeap::new(), noted: 0 }
     }
 
-    /// Notes an event.
+    /// Adds an event that happens at the time `at`.
     pub fn note(&mut self, at: u64, event: E) {
         self.noted += 1;
         self.entries.push(Entry { at, number: self.noted, event });
     }
 
-    /// Takes the next one, with its time.
+    /// Takes the next event, with its time.
     pub fn next(&mut self) -> Option<(u64, E)> {
         self.entries.pop().map(|entry| (entry.at, entry.event))
     }

@@ -1,56 +1,58 @@
-//! What is there, and what each step takes.
+//! The simulated cluster, and the cost of each step.
 
-/// Where a graph is run.
+/// The nodes and workers that a graph runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cluster {
-    /// Nodes; 0: the workers are the client's own.
+pub struct ClusterSpec {
+    /// Number of nodes; 0 if the client has workers of its own.
     pub nodes: u16,
-    /// Workers of the client, or of each node.
+    /// Number of workers of the client, or of each node.
     pub workers: u16,
-    /// Cores that the client shares with its own workers; `u32::MAX`: enough for all.
+    /// Cores that the client shares with its own workers; `u32::MAX` means enough for all.
     pub cores: u32,
 }
 
-impl Cluster {
-    /// Workers in all.
+impl ClusterSpec {
+    /// Returns the number of all workers.
     #[must_use]
     pub fn worker_count(&self) -> u64 {
         u64::from(self.workers) * u64::from(self.nodes.max(1))
     }
 }
 
-/// What each step takes, nanoseconds, and how fast bytes move. The defaults are those of `SPECIFICATION.md`, on the machine
-/// that is named there.
+/// The cost of each step, nanoseconds, and the rates of transfers. The defaults are those of `SPECIFICATION.md`, on the
+/// machine that it names.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
-    /// The program's own work for each task that it submits: that of the suite, which notes all.
+    /// The program's own work for each task that it submits. The default is that of the benchmark suite, which records
+    /// every task.
     pub program_ns: u64,
-    /// The client takes a task in and places it. With `answer_ns` a million and more a second.
+    /// Time for the client to accept a task and assign it. With `answer_ns`, this allows over a million tasks a second.
     pub submit_ns: u64,
-    /// An engine takes the answer of one of its workers.
+    /// Time for an engine to handle the answer of one of its workers.
     pub answer_ns: u64,
-    /// From a record to an awake worker that sees it, or from its answer to an engine that is awake: with the others, a call
-    /// of 1.5 us.
+    /// Latency from the write of a ring record until an awake worker sees it, or from a worker's answer until an awake engine
+    /// sees it. With the other steps, a call takes 1.5 us.
     pub see_ns: u64,
-    /// A worker claims, decodes, calls, encodes and answers.
+    /// Time for a worker to claim a ring record, decode it, call the function, and encode and publish the answer.
     pub call_ns: u64,
-    /// What the suite adds to each task in its worker: it notes times, and its answers are pickled.
+    /// Cost that the benchmark suite adds to each task in its worker: it records times and pickles its answers.
     pub wrap_ns: u64,
-    /// How long whoever has nothing to do polls before it sleeps.
+    /// Time that an idle engine or worker polls before it sleeps.
     pub spin_ns: u64,
-    /// From a record, an answer or a message to somebody who sleeps.
+    /// Latency from a ring record, an answer or a message until a receiver that sleeps sees it.
     pub wake_ns: u64,
-    /// The client writes a task for a node, beside `submit_ns`, or reads the answer. With these, 700,000 a second.
-    pub errand_ns: u64,
-    /// A node reads a task, or writes its answer.
-    pub guest_ns: u64,
-    /// From one end of a link to the other, for the first byte.
+    /// Time for the client to write a message with a task for a node, in addition to `submit_ns`, or to read the
+    /// answer. With these steps, the client handles 700,000 tasks a second.
+    pub dispatch_ns: u64,
+    /// Time for a node to read an inbound task, or to write its answer.
+    pub inbound_ns: u64,
+    /// Latency of a link, from one end to the other, for the first byte.
     pub hop_ns: u64,
-    /// Bytes a second of each link: the client's, and every node's.
+    /// Rate of each link, the client's and every node's, bytes a second.
     pub link_rate: u64,
-    /// Bytes a second that are copied in memory: each argument and each result is, once.
+    /// Rate of copies in memory, bytes a second. Each argument and each result is copied once.
     pub memory_rate: u64,
-    /// How far latencies scatter: the standard deviation of their logarithm. 0.3 has a 99th percentile of twice the median.
+    /// Standard deviation of the logarithm of latencies. At 0.3, the 99th percentile is twice the median.
     pub scatter: f64,
 }
 
@@ -65,8 +67,8 @@ impl Default for Costs {
             wrap_ns: 25_000,
             spin_ns: 50_000,
             wake_ns: 50_000,
-            errand_ns: 350,
-            guest_ns: 700,
+            dispatch_ns: 350,
+            inbound_ns: 700,
             hop_ns: 25_000,
             link_rate: 1_250_000_000,
             memory_rate: 5_000_000_000,
@@ -76,7 +78,7 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// All steps for nothing, and bytes at once: what is left is what the scheduler decides.
+    /// Returns costs of 0, with unlimited rates: the result then depends on the scheduler's decisions only.
     #[must_use]
     pub fn nothing() -> Self {
         Self {
@@ -88,8 +90,8 @@ impl Costs {
             wrap_ns: 0,
             spin_ns: 0,
             wake_ns: 0,
-            errand_ns: 0,
-            guest_ns: 0,
+            dispatch_ns: 0,
+            inbound_ns: 0,
             hop_ns: 0,
             link_rate: u64::MAX,
             memory_rate: u64::MAX,
@@ -99,8 +101,8 @@ impl Costs {
 }
 
 impl Costs {
-    /// How long so many tasks could take at most besides their runs, if each step of each were repeated some times and all
-    /// moved one after the other, seconds.
+    /// Returns an upper bound of the time that `tasks` tasks need besides their runs, seconds: every step of every task and
+    /// every transfer is repeated [`REPEATS`] times, all one after the other.
     #[expect(clippy::cast_precision_loss, reason = "a bound")]
     pub(crate) fn most_s(&self, tasks: usize, size: u128) -> f64 {
         let steps = [
@@ -112,22 +114,22 @@ impl Costs {
             self.wrap_ns,
             self.spin_ns,
             self.wake_ns,
-            self.errand_ns,
-            self.guest_ns,
+            self.dispatch_ns,
+            self.inbound_ns,
             self.hop_ns,
         ];
         let step_ns: f64 = steps.iter().map(|&one| one as f64).sum();
         let rate = self.link_rate.min(self.memory_rate).max(1) as f64;
-        // A latency is a sum of twelve numbers away from its median, six at most.
+        // `Latencies::draw` sums twelve numbers: the logarithm of a latency is at most 6 deviations above the median's.
         let stretch = REPEATS * (6.0 * self.scatter).exp();
         step_ns * 1e-9 * tasks as f64 * stretch + size as f64 * REPEATS / rate
     }
 }
 
-/// How often a step of a task is repeated at most, as far as a bound goes: tasks that are given back are sent again.
+/// Number of repetitions of a task's step that the bound assumes: a task that a node gives back is sent again.
 const REPEATS: f64 = 8.0;
 
-/// How long so many bytes take at a rate, bytes a second, which is not 0.
+/// Returns the time that `bytes` bytes take at a rate, bytes a second. A rate of 0 counts as 1.
 pub(crate) fn transfer_ns(bytes: u64, rate: u64) -> u64 {
     let ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
     u64::try_from(ns).unwrap_or(u64::MAX)

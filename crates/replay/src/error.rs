@@ -1,58 +1,58 @@
-//! Why a replay has no result.
+//! Errors of replays.
 
 use gristmill_core::{Status, SubmitError};
 use thiserror::Error;
 
-/// Why a replay has no result.
+/// The reason why a replay has no result.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ReplayError {
-    /// There is nobody to run anything.
-    #[error("there are no workers")]
+    /// The cluster has no workers.
+    #[error("the cluster has no workers")]
     NoWorkers,
-    /// With these costs it is beyond what can be counted.
+    /// With these costs, the virtual time could overflow.
     #[error(
-        "it would take longer than can be counted, {seconds:.0} s and more: see its bytes and the costs"
+        "the replay would take {seconds:.0} s or more, which exceeds the virtual clock: check the bytes of the tasks and the costs"
     )]
     TooLong {
-        /// How long it could take besides what tasks ran.
+        /// Upper bound of the time besides the tasks' runs, seconds.
         seconds: f64,
     },
-    /// A task was not accepted.
+    /// The scheduler refused a task.
     #[error("task {task} is refused: {error}")]
     Refused {
-        /// Which.
+        /// Index of the task.
         task: u32,
-        /// Why.
+        /// Reason.
         error: SubmitError,
     },
     /// A task did not succeed.
     #[error("task {task} has ended as {status:?}")]
     Failed {
-        /// Which.
+        /// Index of the task.
         task: u32,
-        /// How.
+        /// Final status of the task.
         status: Status,
     },
-    /// The scheduler did what it must not.
+    /// The scheduler broke a rule.
     #[error("task {task} {what}")]
     Broken {
-        /// Which.
+        /// Index of the task.
         task: u32,
-        /// What it did.
+        /// Violation.
         what: &'static str,
     },
-    /// Nothing can happen any more.
-    #[error("nothing can happen any more, and {ended} of {count} tasks have ended")]
+    /// No event is left, but some tasks have not ended.
+    #[error("no event is left, and {ended} of {count} tasks have ended")]
     Stuck {
-        /// Tasks that have ended.
+        /// Number of tasks that have ended.
         ended: u32,
-        /// All.
+        /// Number of all tasks.
         count: usize,
     },
 }
 
 impl ReplayError {
-    /// A stable name.
+    /// Returns the code that the exception in Python has.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

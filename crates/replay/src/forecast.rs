@@ -1,20 +1,20 @@
-//! What a replay has found.
+//! The result of a replay.
 
-/// How long tasks waited for a worker after they had what they needed, nanoseconds.
+/// The times that tasks waited for a worker after their parents had ended, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wait {
     /// The mean.
     pub mean_ns: u64,
-    /// Half of them waited for less.
+    /// The median.
     pub p50_ns: u64,
-    /// One in a hundred waited for longer.
+    /// The 99th percentile.
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
 }
 
 impl Wait {
-    /// Of sorted waits, at least one.
+    /// Computes the statistics of sorted waits, of which there must be at least one.
     pub(crate) fn of(sorted: &[u64]) -> Self {
         let rank = |percent: usize| sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)];
         let sum: u128 = sorted.iter().map(|&one| u128::from(one)).sum();
@@ -27,27 +27,27 @@ impl Wait {
     }
 }
 
-/// What a replay has found.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forecast {
-    /// From the first submission until the program had the last result.
+    /// Time from the start of the run until the program has the last result.
     pub makespan_ns: u64,
-    /// How long the tasks ran, together.
+    /// Sum of the tasks' run times.
     pub work_ns: u64,
-    /// The longest way through the graph.
+    /// Length of the longest path through the graph.
     pub critical_path_ns: u64,
-    /// What no scheduler can be faster than.
+    /// Lower bound of the makespan for any scheduler.
     pub bound_ns: u64,
-    /// How long tasks waited for workers.
+    /// Times that tasks waited for workers.
     pub wait: Wait,
-    /// Tasks that each node ran; where there are none, the client's own workers.
+    /// Number of tasks that each node ran; without nodes, that the client's own workers ran.
     pub tasks_of_nodes: Vec<u32>,
-    /// Bytes that went from the client to nodes.
+    /// Bytes that the client sent to nodes.
     pub bytes_sent: u64,
-    /// Bytes that came from them.
+    /// Bytes that nodes sent to the client.
     pub bytes_received: u64,
-    /// Tasks that nodes gave back before they had begun: others had nothing to do.
+    /// Number of tasks that nodes gave back before they started, because other nodes were idle.
     pub given_back: u64,
-    /// Events that were simulated.
+    /// Number of simulated events.
     pub events: u64,
 }

@@ -1,68 +1,68 @@
-//! What was recorded: tasks, what they took, and what they needed.
+//! The recorded graph: tasks, their times, and their parents.
 
 use thiserror::Error;
 
 /// A task of a recorded run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Task {
-    /// How long it ran.
+pub struct RecordedTask {
+    /// Run time of the task.
     pub run_ns: u64,
-    /// When it was submitted, from the start of the run; in the order of the tasks.
+    /// Time of the submission, from the start of the run. It never decreases from task to task.
     pub arrival_ns: u64,
-    /// Bytes that it returned.
+    /// Bytes that the task returned.
     pub result_size: u64,
-    /// Which function it called: the scheduler learns how long those of one take.
+    /// Number of the function that the task called. The scheduler learns the run time of each function.
     pub function: u32,
-    /// Those that it needed, by number: each below its own.
+    /// Indices of the tasks that this one needed, each below its own.
     pub parents: Vec<u32>,
 }
 
-/// Why tasks are no graph.
+/// The reason why tasks are not a valid graph.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GraphError {
-    /// There is nothing to run.
-    #[error("there is no task")]
+    /// There is no task.
+    #[error("the graph has no task")]
     Empty,
-    /// More than can be numbered.
+    /// There are more tasks than can be numbered.
     #[error("{count} tasks are more than {limit}")]
     TooMany {
-        /// How many there are.
+        /// Number of tasks.
         count: usize,
-        /// How many there may be.
+        /// Largest valid number of tasks.
         limit: u32,
     },
     /// A task needs itself, or one that comes after it.
     #[error("task {task} needs task {parent}, which does not come before it")]
     NotBefore {
-        /// Which.
+        /// Index of the task.
         task: usize,
-        /// What it needs.
+        /// Index of the parent.
         parent: u32,
     },
-    /// A task came before the one that stands before it.
-    #[error("task {task} was submitted before the one that stands before it")]
+    /// A task was submitted before the task that precedes it in the list.
+    #[error("task {task} was submitted before the task that precedes it in the list")]
     Unordered {
-        /// Which.
+        /// Index of the task.
         task: usize,
     },
-    /// Functions are numbered without gaps worth mentioning.
-    #[error("task {task} calls function {function}, and there are not as many tasks")]
+    /// The number of a function is too large: it must be below the number of tasks.
+    #[error("task {task} calls function {function}, whose number is not below the number of tasks")]
     Function {
-        /// Which.
+        /// Index of the task.
         task: usize,
-        /// Its function.
+        /// Number of the function.
         function: u32,
     },
-    /// All times together are no time.
-    #[error("the tasks take longer than can be counted")]
+    /// The sum of all times would overflow.
+    #[error("the times of the tasks exceed 64 bits together")]
     TooLong,
-    /// All bytes together are no size.
-    #[error("the results are larger than can be counted")]
+    /// The sum of all bytes would overflow.
+    #[error("the sizes of the results exceed 64 bits together")]
     TooLarge,
 }
 
 impl GraphError {
-    /// A stable name.
+    /// Returns the code that the exception in Python has.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -77,27 +77,29 @@ impl GraphError {
     }
 }
 
-/// Tasks in an order in which each comes behind those that it needs.
+/// Tasks in an order in which each comes after its parents.
 #[derive(Debug, Clone)]
 pub struct Graph {
-    tasks: Vec<Task>,
+    tasks: Vec<RecordedTask>,
+    /// Number of times that each task is named as a parent, by task index.
     children: Vec<u32>,
     work_ns: u64,
     critical_ns: u64,
+    /// Total size of all arguments and results, bytes.
     moved: u128,
 }
 
-/// So many are numbered; the machine's own limit is its memory.
+/// Maximum number of tasks; in practice memory sets the limit.
 const TASKS_MAX: u32 = 1 << 28;
-/// A third of a century: virtual time stays below what 64 bits count, with all that is added to it.
+/// 36 years, nanoseconds: virtual time, with all that is added to it, fits in 64 bits.
 const TIME_MAX_NS: u64 = 1 << 60;
 
 impl Graph {
-    /// Looks at recorded tasks.
+    /// Checks recorded tasks and makes a graph of them.
     ///
     /// # Errors
     /// [`GraphError`].
-    pub fn new(tasks: Vec<Task>) -> Result<Self, GraphError> {
+    pub fn new(tasks: Vec<RecordedTask>) -> Result<Self, GraphError> {
         if tasks.is_empty() {
             return Err(GraphError::Empty);
         }
@@ -131,39 +133,40 @@ impl Graph {
         Ok(Self { tasks, children, work_ns, critical_ns, moved })
     }
 
-    /// The tasks.
+    /// Returns the tasks.
     #[must_use]
-    pub fn tasks(&self) -> &[Task] {
+    pub fn tasks(&self) -> &[RecordedTask] {
         &self.tasks
     }
 
-    pub(crate) fn task(&self, number: u32) -> &Task {
+    pub(crate) fn task(&self, number: u32) -> &RecordedTask {
         &self.tasks[number as usize]
     }
 
-    /// How often each task is named as a parent.
+    /// Returns the number of times that each task is named as a parent.
     pub(crate) fn child_counts(&self) -> &[u32] {
         &self.children
     }
 
-    /// Bytes that tasks are given and return, each time that they are.
+    /// Returns the bytes of all arguments and results. A result counts once for each task that receives it.
     pub(crate) const fn moved_size(&self) -> u128 {
         self.moved
     }
 
-    /// How long the tasks ran, together.
+    /// Returns the sum of the tasks' run times.
     #[must_use]
     pub const fn work_ns(&self) -> u64 {
         self.work_ns
     }
 
-    /// How long the longest way through the graph is.
+    /// Returns the length of the longest path through the graph.
     #[must_use]
     pub const fn critical_path_ns(&self) -> u64 {
         self.critical_ns
     }
 
-    /// What no scheduler can be faster than: the longest way, or the work of each worker.
+    /// Returns the lower bound of the makespan for any scheduler: the longest path, or the work divided by the number of
+    /// workers.
     #[must_use]
     pub fn bound_ns(&self, workers: u64) -> u64 {
         self.critical_ns.max(self.work_ns.div_ceil(workers.max(1)))
@@ -174,8 +177,14 @@ impl Graph {
 mod tests {
     use super::*;
 
-    fn task(run_ns: u64, parents: &[u32]) -> Task {
-        Task { run_ns, arrival_ns: 0, result_size: 0, function: 0, parents: parents.to_vec() }
+    fn task(run_ns: u64, parents: &[u32]) -> RecordedTask {
+        RecordedTask {
+            run_ns,
+            arrival_ns: 0,
+            result_size: 0,
+            function: 0,
+            parents: parents.to_vec(),
+        }
     }
 
     #[test]
@@ -188,18 +197,18 @@ mod tests {
 
     #[test]
     fn what_is_no_graph_is_refused_by_the_number_of_its_task() {
-        let late = Task { arrival_ns: 3, ..task(1, &[]) };
+        let late = RecordedTask { arrival_ns: 3, ..task(1, &[]) };
         let refused = [
             (vec![], GraphError::Empty),
             (vec![task(1, &[0])], GraphError::NotBefore { task: 0, parent: 0 }),
             (vec![task(1, &[1]), task(1, &[])], GraphError::NotBefore { task: 0, parent: 1 }),
             (vec![late, task(1, &[])], GraphError::Unordered { task: 1 }),
             (
-                vec![Task { function: 9, ..task(1, &[]) }],
+                vec![RecordedTask { function: 9, ..task(1, &[]) }],
                 GraphError::Function { task: 0, function: 9 },
             ),
             (vec![task(u64::MAX / 2, &[]), task(u64::MAX / 2, &[])], GraphError::TooLong),
-            (vec![Task { result_size: u64::MAX, ..task(1, &[]) }; 2], GraphError::TooLarge),
+            (vec![RecordedTask { result_size: u64::MAX, ..task(1, &[]) }; 2], GraphError::TooLarge),
         ];
         for (tasks, error) in refused {
             assert_eq!(Graph::new(tasks).map(|_| ()), Err(error));

@@ -1,35 +1,35 @@
-//! Runs a recorded graph through the scheduler in virtual time: what would it take with other workers, or on a thousand
-//! nodes?
+//! Runs a recorded task graph through the scheduler in virtual time, to predict its run with other workers or on a thousand
+//! nodes.
 //!
-//! The state machines are those that decide in a running engine, [`gristmill_core::Core`]: that of the client, and one for
-//! each node. What they decide about is simulated: workers that take as long as was recorded, threads that handle one
-//! message after the other, links with a latency and a bandwidth. What each of these costs is said by [`Costs`].
+//! The scheduler is the real one: the state machine [`gristmill_core::Core`], once for the client and once for each node.
+//! Everything else is simulated: workers that run as long as was recorded, threads that handle one message after the other,
+//! links with a latency and a bandwidth. [`Costs`] has the cost of each step.
 //!
-//! Guarantees: a replay is a function of its graph, its cluster, its costs and its seed; it ends, or says why it cannot;
-//! it checks that each task ran once and after its parents.
+//! Guarantees: a replay is a function of its graph, its cluster, its costs and its seed. It ends, or returns the reason why
+//! it cannot. It checks that each task runs once and after its parents.
 //!
-//! Not simulated: faults (the simulation in `crates/sim` has them), starts of processes, batches of calls, blobs that go
-//! from node to node: whatever a node needs comes from the client, a large result once for each node.
+//! Not simulated: faults (`crates/sim` does that), starts of processes, batches of calls, and blobs that go from node to
+//! node. All data that a node needs comes from the client, a large result once for each node.
 #![forbid(unsafe_code)]
 
 mod calendar;
 mod client;
 mod costs;
 mod engine;
-mod errands;
+mod engine_model;
 mod error;
 mod forecast;
 mod graph;
 mod links;
+mod messages;
 mod node;
 mod random;
 mod replay;
 mod watch;
 mod workers;
-mod world;
 
-pub use costs::{Cluster, Costs};
+pub use costs::{ClusterSpec, Costs};
 pub use error::ReplayError;
 pub use forecast::{Forecast, Wait};
-pub use graph::{Graph, GraphError, Task};
+pub use graph::{Graph, GraphError, RecordedTask};
 pub use replay::Replay;

@@ -3,17 +3,17 @@
 use crate::costs::{Costs, transfer_ns};
 use crate::random::Latencies;
 
-/// What each message has besides values: a header, a frame and what the connection adds.
+/// Bytes of each message besides values: a header, a frame, and the overhead of the connection.
 const FRAME_SIZE: u64 = 128;
 
-/// One end: when it can send, and receive, the next byte.
+/// One end of a link: the times at which it can send, and receive, the next byte.
 #[derive(Debug, Clone, Copy, Default)]
 struct End {
     sends_at: u64,
     receives_at: u64,
 }
 
-/// The ends of all links; the client has one, which all nodes share.
+/// The ends of all links. All nodes share the client's end.
 #[derive(Debug)]
 pub(crate) struct Links {
     client: End,
@@ -21,7 +21,7 @@ pub(crate) struct Links {
     hop_ns: u64,
     rate: u64,
     latencies: Latencies,
-    /// Bytes that went to nodes, and came from them.
+    /// Bytes that went to nodes, and bytes that came from them.
     pub sent: u64,
     pub received: u64,
 }
@@ -39,7 +39,7 @@ impl Links {
         }
     }
 
-    /// Sends to a node; gives when it is there.
+    /// Sends a message to a node. Returns the time of its arrival.
     pub fn send_to_node(&mut self, peer: u16, size: u64, now: u64) -> u64 {
         self.sent += FRAME_SIZE + size;
         let hop_ns = self.latencies.draw(self.hop_ns);
@@ -48,7 +48,7 @@ impl Links {
         pass(&mut self.client.sends_at, &mut node.receives_at, (now, hop_ns, took_ns))
     }
 
-    /// Sends to the client; gives when it is there.
+    /// Sends a message to the client. Returns the time of its arrival.
     pub fn send_to_client(&mut self, peer: u16, size: u64, now: u64) -> u64 {
         self.received += FRAME_SIZE + size;
         let hop_ns = self.latencies.draw(self.hop_ns);
@@ -58,8 +58,8 @@ impl Links {
     }
 }
 
-/// Moves bytes between two ends, each of which moves some at a time; gives when the last one is there: behind all that
-/// were sent before, however long a message takes.
+/// Moves bytes between two ends that have limited bandwidth. Returns the arrival time of the last byte. Messages arrive in
+/// the order in which they were sent, whatever their latency.
 fn pass(sends_at: &mut u64, receives_at: &mut u64, (now, hop_ns, took_ns): (u64, u64, u64)) -> u64 {
     let begins_at = now.max(*sends_at);
     *sends_at = begins_at + took_ns;

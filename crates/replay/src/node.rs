@@ -1,112 +1,114 @@
-//! A node: tasks of the client are run there, answered, or given back.
+//! A node: runs tasks of the client and sends their ends to the client, or gives the tasks back.
 
 use std::collections::HashMap;
 
 use gristmill_core::{FunctionId, Origin, Status, Submission, TaskId};
 
 use crate::engine::Engine;
-use crate::errands::{Deed, HomeEnd, Message, ParentPart, Placement};
-use crate::world::World;
+use crate::engine_model::EngineModel;
+use crate::messages::{EngineEffect, HomeEnd, Message, ParentPart, TaskPlacement};
 
-/// A task of the client that is here, or whose answer the client has yet to confirm.
+/// A task of the client that is at this node, or whose answer the client has not confirmed yet.
 #[derive(Debug, Clone, Copy)]
-struct Guest {
-    placement: Placement,
+struct ReplayInboundTask {
+    placement: TaskPlacement,
+    /// Id of the task in the node's engine; `None` if the engine has not accepted it.
     ours: Option<TaskId>,
     ran_ns: u64,
 }
 
-/// The guests of a node, by their numbers in the graph.
+/// The inbound tasks of a node, by their indices in the graph.
 #[derive(Debug, Default)]
-pub(crate) struct Guests(HashMap<u32, Guest>);
+pub(crate) struct ReplayInboundTasks(HashMap<u32, ReplayInboundTask>);
 
-impl Guests {
-    /// Takes a task in, and forgets those whose answers the client has.
+impl ReplayInboundTasks {
+    /// Accepts a task, and forgets the tasks whose answers the client has confirmed.
     pub fn take(
         &mut self,
         node: &mut Engine,
         peer: u16,
-        errand: (Placement, &[ParentPart], &[u32]),
+        dispatch: (TaskPlacement, &[ParentPart], &[u32]),
     ) {
-        let (placement, parents, confirmed) = errand;
-        node.world.now += node.world.costs.guest_ns;
+        let (placement, parents, confirmed) = dispatch;
+        node.model.now += node.model.costs.inbound_ns;
         for number in confirmed {
-            let ours = self.0.remove(number).and_then(|guest| guest.ours);
+            let ours = self.0.remove(number).and_then(|inbound_task| inbound_task.ours);
             ours.into_iter().for_each(|ours| node.core.release(ours));
         }
         let ours = self.accept(node, placement.number, parents);
-        self.0.insert(placement.number, Guest { placement, ours, ran_ns: 0 });
+        self.0.insert(placement.number, ReplayInboundTask { placement, ours, ran_ns: 0 });
         if ours.is_none() {
             answer(node, peer, placement, HomeEnd::Unstarted);
         }
     }
 
-    /// Hands a task to the machine, with its parents' values or after them; nothing: it needs what is not here.
+    /// Submits a task to the engine, with the values of its parents, or to run after those parents that are at this node.
+    /// Returns `None` if a parent that should be at this node is not.
     fn accept(&self, node: &mut Engine, number: u32, parents: &[ParentPart]) -> Option<TaskId> {
-        let Engine { core, world, .. } = node;
+        let Engine { core, model, .. } = node;
         let mut named = Vec::with_capacity(parents.len());
         let mut values = Vec::new();
         for parent in parents {
             if parent.is_there {
-                named.extend(self.0.get(&parent.number).and_then(|guest| guest.ours));
+                named.extend(self.0.get(&parent.number).and_then(|inbound_task| inbound_task.ours));
             } else {
-                let value = core.insert_value(world.result(parent.number));
+                let value = core.insert_value(model.result(parent.number));
                 values.push(value);
                 named.push(value);
             }
         }
         let submission = Submission {
-            function: FunctionId(world.graph.task(number).function),
-            payload: World::arguments(number),
+            function: FunctionId(model.graph.task(number).function),
+            payload: EngineModel::arguments(number),
             handle: u64::from(number),
-            submitted_ticks: world.now,
+            submitted_ticks: model.now,
             parents: &named,
             options: None,
             origin: Origin::External,
         };
         let is_whole = named.len() == parents.len();
-        let submitted = is_whole.then(|| core.submit(submission, world.now, world).ok());
+        let submitted = is_whole.then(|| core.submit(submission, model.now, model).ok());
         values.into_iter().for_each(|value| core.release(value));
         submitted.flatten()
     }
 
-    /// Notes how long one ran.
+    /// Records the run time of a task.
     pub fn note_run(&mut self, number: u32, ran_ns: u64) {
-        if let Some(guest) = self.0.get_mut(&number) {
-            guest.ran_ns = ran_ns;
+        if let Some(inbound_task) = self.0.get_mut(&number) {
+            inbound_task.ran_ns = ran_ns;
         }
     }
 
-    /// Answers those that are final.
+    /// Sends the client the ends of the tasks that became final.
     pub fn tell_ends(&mut self, node: &mut Engine, peer: u16) {
-        for (_, number, status) in std::mem::take(&mut node.world.finished) {
-            let Some(guest) = self.0.get(&number) else { continue };
+        for (_, number, status) in std::mem::take(&mut node.model.finished) {
+            let Some(inbound_task) = self.0.get(&number) else { continue };
             let end = match status {
-                Status::Succeeded => HomeEnd::Returned(guest.ran_ns),
+                Status::Succeeded => HomeEnd::Returned(inbound_task.ran_ns),
                 _ => HomeEnd::Unstarted,
             };
-            answer(node, peer, guest.placement, end);
+            answer(node, peer, inbound_task.placement, end);
         }
     }
 }
 
-/// Gives back up to so many tasks that have not started.
+/// Gives back up to `count` tasks that have not started.
 pub(crate) fn give_back(node: &mut Engine, count: u32) {
-    let Engine { core, world, .. } = node;
-    world.now += world.costs.guest_ns;
-    core.withdraw(count, world.now, world);
+    let Engine { core, model, .. } = node;
+    model.now += model.costs.inbound_ns;
+    core.withdraw(count, model.now, model);
 }
 
-/// Says that this was all.
+/// Tells the client that the node has given back all tasks that it can.
 pub(crate) fn tell_recalled(node: &mut Engine, peer: u16) {
-    node.world.note(Deed::ToClient { message: Message::Recalled { peer }, size: 0 });
+    node.model.note(EngineEffect::ToClient { message: Message::Recalled { peer }, size: 0 });
 }
 
-fn answer(node: &mut Engine, peer: u16, placement: Placement, end: HomeEnd) {
+fn answer(node: &mut Engine, peer: u16, placement: TaskPlacement, end: HomeEnd) {
     let returned = matches!(end, HomeEnd::Returned(_));
-    let world = &mut node.world;
-    world.now += world.costs.guest_ns;
-    let size = if returned { world.graph.task(placement.number).result_size } else { 0 };
+    let model = &mut node.model;
+    model.now += model.costs.inbound_ns;
+    let size = if returned { model.graph.task(placement.number).result_size } else { 0 };
     let message = Message::Home { peer, placement, end };
-    world.note(Deed::ToClient { message, size });
+    model.note(EngineEffect::ToClient { message, size });
 }

@@ -1,6 +1,6 @@
-//! Latencies of a seed.
+//! Pseudo-random latencies.
 
-/// A stream of latencies that is a function of its seed (splitmix64).
+/// A stream of latencies that depends on its seed only (splitmix64).
 #[derive(Debug, Clone)]
 pub(crate) struct Latencies {
     state: u64,
@@ -12,7 +12,7 @@ impl Latencies {
         Self { state: seed, scatter }
     }
 
-    /// Draws a latency around a median: its logarithm is normal, as far as a sum of twelve numbers is.
+    /// Returns a latency around a median. Its logarithm is nearly normal: a sum of twelve uniform numbers.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn draw(&mut self, median_ns: u64) -> u64 {
         if self.scatter == 0.0 || median_ns == 0 {

@@ -6,41 +6,44 @@ use gristmill_core::PeerId;
 
 use crate::calendar::Calendar;
 use crate::client::{Program, join};
-use crate::costs::{Cluster, Costs};
+use crate::costs::{ClusterSpec, Costs};
 use crate::engine::{Engine, configs};
-use crate::errands::{Deed, Message};
 use crate::error::ReplayError;
 use crate::forecast::{Forecast, Wait};
 use crate::graph::Graph;
 use crate::links::Links;
-use crate::node::{Guests, give_back, tell_recalled};
+use crate::messages::{EngineEffect, Message};
+use crate::node::{ReplayInboundTasks, give_back, tell_recalled};
 use crate::watch::Watch;
-use crate::workers::Look;
+use crate::workers::RingPoll;
 
-/// A third of a century: with what tasks run, and when they came, virtual time stays below what 64 bits count.
+/// Upper limit of the estimated overhead, seconds: 32 years. Virtual time, which is this overhead plus run and arrival times,
+/// then fits in 64 bits of nanoseconds.
 const SECONDS_MAX: f64 = 1e9;
 
-/// What happens at a time. Engine 0 is the client, the others are its nodes.
+/// An event of the simulation, with the index of its engine. Engine 0 is the client, the others are its nodes.
 #[derive(Debug)]
 enum Event {
-    /// A message is there.
+    /// A message arrives at an engine.
     Message(usize, Message),
-    /// An engine has handled what it was busy with.
+    /// An engine has finished the handling of a message.
     Free(usize),
-    /// A worker looks into its ring.
+    /// A worker polls its ring.
     Look(usize, u16),
     /// A worker has run its task.
     End(usize, u16),
 }
 
-/// A graph under way.
+/// A replay in progress.
 #[derive(Debug)]
 pub struct Replay {
     graph: Arc<Graph>,
-    cluster: Cluster,
+    cluster: ClusterSpec,
     calendar: Calendar<Event>,
+    /// The client's engine, and then those of its nodes. `place` is an index of this vector.
     engines: Vec<Engine>,
-    guests: Vec<Guests>,
+    /// Inbound tasks of each engine, by the same index.
+    inbound_tasks: Vec<ReplayInboundTasks>,
     program: Program,
     links: Links,
     watch: Watch,
@@ -49,13 +52,13 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Sets a replay up: all workers are there, and wait.
+    /// Creates a replay. All workers have started and are idle.
     ///
     /// # Errors
     /// [`ReplayError::NoWorkers`], [`ReplayError::TooLong`].
     pub fn new(
         graph: Graph,
-        cluster: Cluster,
+        cluster: ClusterSpec,
         costs: Costs,
         seed: u64,
     ) -> Result<Self, ReplayError> {
@@ -78,7 +81,7 @@ impl Replay {
         calendar.note(first, Event::Message(0, Message::Submit(0)));
         Ok(Self {
             program: Program::new(&engines[0]),
-            guests: engines.iter().map(|_| Guests::default()).collect(),
+            inbound_tasks: engines.iter().map(|_| ReplayInboundTasks::default()).collect(),
             watch: Watch::new(graph.tasks().len(), engines.len()),
             links: Links::new(cluster.nodes, &costs, !seed),
             graph,
@@ -90,7 +93,7 @@ impl Replay {
         })
     }
 
-    /// Goes on for so many events; says whether all tasks have ended.
+    /// Simulates up to `events` events. Returns true if all tasks have ended.
     ///
     /// # Errors
     /// [`ReplayError`].
@@ -117,7 +120,7 @@ impl Replay {
         Ok(false)
     }
 
-    /// What was found; complete once all tasks have ended.
+    /// Returns the result, which is complete once all tasks have ended.
     #[must_use]
     pub fn forecast(&self) -> Forecast {
         let own = usize::from(self.cluster.nodes > 0);
@@ -139,7 +142,7 @@ impl Replay {
         let engine = &mut self.engines[place];
         if matches!(message, Message::Poll) {
             if engine.poll_at != Some(now) {
-                // It was put off, or done earlier.
+                // The poll was postponed, or has already run.
                 return Ok(());
             }
             engine.poll_at = None;
@@ -161,7 +164,7 @@ impl Replay {
         self.handle(place, message, now)
     }
 
-    /// Lets an engine handle a message, and others learn of what it does.
+    /// Lets an engine handle a message, and schedules the effects.
     fn handle(&mut self, place: usize, message: Message, now: u64) -> Result<(), ReplayError> {
         self.engines[place].begin(now, &message);
         if place == 0 {
@@ -174,12 +177,12 @@ impl Replay {
         if place == 0 {
             self.program.note_ends(engine);
         } else {
-            self.guests[place].tell_ends(engine, peer_of(place));
-            engine.busy_until = engine.world.now;
+            self.inbound_tasks[place].tell_ends(engine, peer_of(place));
+            engine.busy_until = engine.model.now;
         }
         self.tell_deeds(place);
         let engine = &mut self.engines[place];
-        // At the same time again nothing would be different.
+        // A poll at the same time again would change nothing.
         let later = engine.busy_until + 1;
         let wake = engine.core.next_wake(engine.busy_until).map(|at| at.max(later));
         if wake != engine.poll_at {
@@ -203,7 +206,7 @@ impl Replay {
             Message::Submit(task) => {
                 let submitted = self.program.submit(client, task);
                 submitted.map_err(|error| ReplayError::Refused { task, error })?;
-                let now = client.world.now;
+                let now = client.model.now;
                 self.watch.submitted(task, now);
                 if let Some(next) = self.graph.tasks().get(task as usize + 1) {
                     let message = Message::Submit(task + 1);
@@ -215,28 +218,28 @@ impl Replay {
                 self.program.take_home(client, peer, (placement, end));
             }
             Message::Recalled { peer } => {
-                let Engine { core, world, .. } = client;
-                core.peer_recalled(PeerId(peer), world.now, world);
+                let Engine { core, model, .. } = client;
+                core.peer_recalled(PeerId(peer), model.now, model);
             }
             Message::Poll => client.poll(),
-            Message::Errand { .. } | Message::Recall(_) => unreachable!("it is no node"),
+            Message::Dispatch { .. } | Message::Recall(_) => unreachable!("it is no node"),
         }
         Ok(())
     }
 
     fn handle_at_node(&mut self, place: usize, message: Message) {
-        let (node, guests) = (&mut self.engines[place], &mut self.guests[place]);
+        let (node, inbound_tasks) = (&mut self.engines[place], &mut self.inbound_tasks[place]);
         match message {
-            Message::Errand { placement, parents, confirmed } => {
-                guests.take(node, peer_of(place), (placement, &parents, &confirmed));
+            Message::Dispatch { placement, parents, confirmed } => {
+                inbound_tasks.take(node, peer_of(place), (placement, &parents, &confirmed));
             }
             Message::Recall(count) => {
                 give_back(node, count);
-                guests.tell_ends(node, peer_of(place));
+                inbound_tasks.tell_ends(node, peer_of(place));
                 tell_recalled(node, peer_of(place));
             }
             Message::Answer { slot, record, ran_ns } => {
-                guests.note_run(record.number, ran_ns);
+                inbound_tasks.note_run(record.number, ran_ns);
                 node.take_answer(slot, &record, ran_ns);
             }
             Message::Poll => node.poll(),
@@ -246,15 +249,16 @@ impl Replay {
         }
     }
 
+    /// Schedules the events that the effects of an engine cause.
     fn tell_deeds(&mut self, place: usize) {
-        for (at, deed) in std::mem::take(&mut self.engines[place].world.deeds) {
-            let (at, event) = match deed {
-                Deed::Rouse { slot } => (at, Event::Look(place, slot)),
-                Deed::ToNode { peer, message, size } => {
+        for (at, effect) in std::mem::take(&mut self.engines[place].model.effects) {
+            let (at, event) = match effect {
+                EngineEffect::Rouse { slot } => (at, Event::Look(place, slot)),
+                EngineEffect::ToNode { peer, message, size } => {
                     let node = usize::from(peer) + 1;
                     (self.links.send_to_node(peer, size, at), Event::Message(node, message))
                 }
-                Deed::ToClient { message, size } => {
+                EngineEffect::ToClient { message, size } => {
                     let at = self.links.send_to_client(peer_of(place), size, at);
                     (at, Event::Message(0, message))
                 }
@@ -264,32 +268,32 @@ impl Replay {
     }
 
     fn look(&mut self, place: usize, slot: u16, now: u64) {
-        let world = &mut self.engines[place].world;
-        match world.workers[usize::from(slot)].look(now) {
-            Look::Begins(record) => {
+        let model = &mut self.engines[place].model;
+        match model.workers[usize::from(slot)].look(now) {
+            RingPoll::Begins(record) => {
                 self.watch.began(&self.graph, (record.number, place), now);
                 let run_ns = self.graph.task(record.number).run_ns;
-                let around_ns = world.costs.call_ns + world.costs.wrap_ns;
-                let took_ns = run_ns + around_ns + world.copies_ns(record.number);
+                let around_ns = model.costs.call_ns + model.costs.wrap_ns;
+                let took_ns = run_ns + around_ns + model.copies_ns(record.number);
                 self.calendar.note(now + took_ns, Event::End(place, slot));
             }
-            Look::Later(at) => self.calendar.note(at, Event::Look(place, slot)),
-            Look::Idles => {}
+            RingPoll::Later(at) => self.calendar.note(at, Event::Look(place, slot)),
+            RingPoll::Idles => {}
         }
     }
 
     fn end(&mut self, place: usize, slot: u16, now: u64) {
-        let world = &mut self.engines[place].world;
-        let Some((record, begun_at)) = world.workers[usize::from(slot)].end() else { return };
+        let model = &mut self.engines[place].model;
+        let Some((record, begun_at)) = model.workers[usize::from(slot)].end() else { return };
         self.watch.ended(record.number, now);
-        let seen_at = now + world.latencies.draw(world.costs.see_ns);
+        let seen_at = now + model.latencies.draw(model.costs.see_ns);
         let message = Message::Answer { slot, record, ran_ns: now - begun_at };
         self.calendar.note(seen_at, Event::Message(place, message));
         self.look(place, slot, now);
     }
 }
 
-/// The peer whose engine is at a place.
+/// Returns the peer number of the node whose engine has the index `place`. It fits because a cluster has at most 65,535 nodes.
 #[expect(clippy::cast_possible_truncation, reason = "there are as many nodes as such numbers")]
 const fn peer_of(place: usize) -> u16 {
     (place - 1) as u16

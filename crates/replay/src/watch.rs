@@ -1,18 +1,18 @@
-//! What each task does, seen from outside: it runs once, and after those that it needs.
+//! An independent check of the scheduler: each task runs once, and after its parents.
 
 use crate::graph::Graph;
 
 const NEVER: u64 = u64::MAX;
 
-/// What is known of each task.
+/// The times of each task's submission, start and end.
 #[derive(Debug)]
 pub(crate) struct Watch {
     submitted_at: Vec<u64>,
     begun_at: Vec<u64>,
     ended_at: Vec<u64>,
-    /// Tasks that ran, by the engine whose worker it was.
+    /// Number of tasks that ran, by engine.
     pub counts: Vec<u32>,
-    /// The first thing that must not be.
+    /// The first violation: the task and what it did.
     pub complaint: Option<(u32, &'static str)>,
 }
 
@@ -34,7 +34,7 @@ impl Watch {
     pub fn began(&mut self, graph: &Graph, (number, engine): (u32, usize), now: u64) {
         let has_ended = |&parent: &u32| self.ended_at[parent as usize] <= now;
         if !graph.task(number).parents.iter().all(has_ended) {
-            self.complaint.get_or_insert((number, "ran before one that it needs had ended"));
+            self.complaint.get_or_insert((number, "ran before a task that it needs had ended"));
         }
         let begun_at = &mut self.begun_at[number as usize];
         if *begun_at != NEVER {
@@ -48,9 +48,9 @@ impl Watch {
         self.ended_at[number as usize] = now;
     }
 
-    /// How long each task waited for a worker that has begun, from when it was submitted and had what it needed; sorted.
+    /// Returns the times that tasks waited for a worker after their submission and their parents' ends, sorted.
     pub fn waits_ns(&self, graph: &Graph) -> Vec<u64> {
-        let wait_ns = |(number, task): (usize, &crate::Task)| {
+        let wait_ns = |(number, task): (usize, &crate::RecordedTask)| {
             let parents = task.parents.iter().map(|&parent| self.ended_at[parent as usize]);
             let ready_at = parents.fold(self.submitted_at[number], u64::max);
             self.begun_at[number].saturating_sub(ready_at)
@@ -64,11 +64,11 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Task;
+    use crate::RecordedTask;
 
     #[test]
     fn what_runs_twice_or_too_early_is_seen() {
-        let task = |parents: &[u32]| Task {
+        let task = |parents: &[u32]| RecordedTask {
             run_ns: 1,
             arrival_ns: 0,
             result_size: 0,
@@ -78,7 +78,7 @@ mod tests {
         let graph = Graph::new(vec![task(&[]), task(&[0])]).expect("it is one");
         let mut early = Watch::new(2, 1);
         early.began(&graph, (1, 0), 5);
-        assert_eq!(early.complaint, Some((1, "ran before one that it needs had ended")));
+        assert_eq!(early.complaint, Some((1, "ran before a task that it needs had ended")));
         let mut twice = Watch::new(2, 1);
         twice.began(&graph, (0, 0), 5);
         twice.began(&graph, (0, 0), 6);

@@ -1,18 +1,18 @@
-//! Workers of one engine: rings of records, and what each of them runs.
+//! The workers of one engine: their rings, and the task that each runs.
 
 use std::collections::VecDeque;
 
-use gristmill_core::{Attempt, Progress, TakeBack, TaskId};
+use gristmill_core::{Attempt, RingProgress, TakeBackResult, TaskId};
 
 /// A task in the ring of a worker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record {
-    /// Its number in the graph.
+    /// Index of the task in the graph.
     pub number: u32,
     pub task: TaskId,
     pub attempt: Attempt,
     pub sequence: u64,
-    /// Before that its worker does not see it.
+    /// Time at which the worker can first see the record.
     pub seen_at: u64,
 }
 
@@ -22,32 +22,32 @@ pub(crate) struct Worker {
     ring: VecDeque<Record>,
     sequence: u64,
     running: Option<(Record, u64)>,
-    pub progress: Progress,
+    pub progress: RingProgress,
     idle_since: u64,
-    /// It will look into its ring.
+    /// True if a poll of the ring is scheduled.
     is_roused: bool,
 }
 
-/// What a worker does when it looks into its ring.
+/// The result of a worker's poll of its ring.
 #[derive(Debug)]
-pub(crate) enum Look {
-    /// It begins this.
+pub(crate) enum RingPoll {
+    /// The worker starts this task.
     Begins(Record),
-    /// It looks again at that time.
+    /// The worker polls again at this time.
     Later(u64),
-    /// There is nothing.
+    /// The ring is empty.
     Idles,
 }
 
 impl Worker {
-    /// Whether it has stopped polling.
+    /// Returns true if the worker has stopped polling.
     pub fn is_asleep(&self, now: u64, spin_ns: u64) -> bool {
         self.running.is_none()
             && self.ring.is_empty()
             && self.idle_since.saturating_add(spin_ns) < now
     }
 
-    /// Takes a record; gives its sequence, and whether it has to be told to look.
+    /// Adds a record to the ring. Returns its sequence number, and true if the caller must schedule a poll.
     pub fn push(
         &mut self,
         (number, task, attempt): (u32, TaskId, Attempt),
@@ -61,26 +61,26 @@ impl Worker {
         (sequence, is_told)
     }
 
-    /// Takes a record back that it has not claimed.
-    pub fn take_back(&mut self, sequence: u64) -> TakeBack {
+    /// Takes back a record that the worker has not claimed.
+    pub fn take_back(&mut self, sequence: u64) -> TakeBackResult {
         let found = self.ring.iter().position(|record| record.sequence == sequence);
         match found.and_then(|place| self.ring.remove(place)) {
-            Some(_) => TakeBack::Taken,
-            None => TakeBack::Undecided,
+            Some(_) => TakeBackResult::Taken,
+            None => TakeBackResult::Undecided,
         }
     }
 
-    /// Looks into its ring, as it runs nothing.
-    pub fn look(&mut self, now: u64) -> Look {
+    /// Polls the ring of a worker that runs no task.
+    pub fn look(&mut self, now: u64) -> RingPoll {
         self.is_roused = false;
         match self.ring.front() {
             None => {
                 self.idle_since = now;
-                Look::Idles
+                RingPoll::Idles
             }
             Some(record) if record.seen_at > now => {
                 self.is_roused = true;
-                Look::Later(record.seen_at)
+                RingPoll::Later(record.seen_at)
             }
             Some(&record) => {
                 self.ring.pop_front();
@@ -88,12 +88,12 @@ impl Worker {
                 self.progress.claimed = record.sequence + 1;
                 self.progress.started = record.sequence + 1;
                 self.progress.started_at_ns = now;
-                Look::Begins(record)
+                RingPoll::Begins(record)
             }
         }
     }
 
-    /// Ends what it runs; gives that and when it began.
+    /// Ends the running task. Returns its record and the time of its start.
     pub fn end(&mut self) -> Option<(Record, u64)> {
         let ended = self.running.take();
         if let Some((record, _)) = ended {

@@ -1,14 +1,14 @@
-//! Tasks that went to a node ahead of their parents' ends leave its workers to those that are ready.
+//! Tasks that wait at a node for their parents leave its workers to tasks that are ready.
 
-use gristmill_replay::{Cluster, Costs, Graph, Replay, Task};
+use gristmill_replay::{ClusterSpec, Costs, Graph, RecordedTask, Replay};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000 * US;
 
-/// How long it takes on one node of four workers, over a link of 100 us, if one task lasts long, some wait for it, and
-/// others wait for nothing.
+/// Returns the makespan on one node of four workers over a link of 100 us, for one long task, `waiting` tasks that need it,
+/// and `ready` tasks without parents.
 fn makespan_ns(long_ns: u64, waiting: u32, (ready, run_ns): (u32, u64)) -> u64 {
-    let task = |function, run_ns, parents| Task {
+    let task = |function, run_ns, parents| RecordedTask {
         run_ns,
         arrival_ns: 0,
         result_size: 0,
@@ -19,7 +19,7 @@ fn makespan_ns(long_ns: u64, waiting: u32, (ready, run_ns): (u32, u64)) -> u64 {
     tasks.extend((0..waiting).map(|_| task(1, run_ns, vec![0])));
     tasks.extend((0..ready).map(|_| task(1, run_ns, vec![])));
     let graph = Graph::new(tasks).expect("it is a graph");
-    let cluster = Cluster { nodes: 1, workers: 4, cores: u32::MAX };
+    let cluster = ClusterSpec { nodes: 1, workers: 4, cores: u32::MAX };
     let costs = Costs { hop_ns: 100 * US, program_ns: 0, wrap_ns: 0, ..Costs::default() };
     let mut replay = Replay::new(graph, cluster, costs, 1).expect("there are workers");
     while !replay.advance(1_000).expect("it ends") {}
@@ -28,7 +28,7 @@ fn makespan_ns(long_ns: u64, waiting: u32, (ready, run_ns): (u32, u64)) -> u64 {
 
 #[test]
 fn what_waits_behind_a_long_task_does_not_hold_up_what_is_ready() {
-    // The other three workers have as much to do beside the long task.
+    // The other three workers have as much work as the worker of the long task.
     assert!(makespan_ns(1_000 * MS, 50, (60, 50 * MS)) < 1_900 * MS);
 }
 

@@ -1,32 +1,37 @@
-//! What holds for every scheduler that does what it should, whatever a replay costs.
+//! Laws that every correct scheduler obeys, at any cost of the steps.
 
-use gristmill_replay::{Cluster, Costs, Forecast, Graph, Replay, ReplayError, Task};
+use gristmill_replay::{ClusterSpec, Costs, Forecast, Graph, RecordedTask, Replay, ReplayError};
 use proptest::prelude::*;
 
-/// A millisecond.
+/// A millisecond, nanoseconds.
 const MS: u64 = 1_000_000;
 
-fn task(run_ns: u64, parents: Vec<u32>) -> Task {
-    Task { run_ns, arrival_ns: 0, result_size: 0, function: 0, parents }
+fn task(run_ns: u64, parents: Vec<u32>) -> RecordedTask {
+    RecordedTask { run_ns, arrival_ns: 0, result_size: 0, function: 0, parents }
 }
 
-fn bag(count: u64, run_ns: u64) -> Vec<Task> {
+fn bag(count: u64, run_ns: u64) -> Vec<RecordedTask> {
     (0..count).map(|_| task(run_ns, vec![])).collect()
 }
 
-fn chain(count: u32, run_ns: u64) -> Vec<Task> {
+fn chain(count: u32, run_ns: u64) -> Vec<RecordedTask> {
     (0..count).map(|one| task(run_ns, one.checked_sub(1).into_iter().collect())).collect()
 }
 
-fn run(tasks: Vec<Task>, (nodes, workers): (u16, u16), costs: Costs, seed: u64) -> Forecast {
+fn run(
+    tasks: Vec<RecordedTask>,
+    (nodes, workers): (u16, u16),
+    costs: Costs,
+    seed: u64,
+) -> Forecast {
     let graph = Graph::new(tasks).expect("it is a graph");
-    let cluster = Cluster { nodes, workers, cores: u32::MAX };
+    let cluster = ClusterSpec { nodes, workers, cores: u32::MAX };
     let mut replay = Replay::new(graph, cluster, costs, seed).expect("there are workers");
     while !replay.advance(10_000).expect("it ends") {}
     replay.forecast()
 }
 
-/// What a task costs besides itself, at most, where nothing waits for a network.
+/// Returns the maximum overhead of a task that does not wait for a network.
 fn overhead_ns(costs: &Costs) -> u64 {
     costs.program_ns
         + costs.submit_ns
@@ -42,7 +47,7 @@ fn a_bag_of_equal_tasks_takes_as_many_rounds_as_each_worker_has() {
         for nodes in [0, 1] {
             let found = run(bag(count, 10 * MS), (nodes, workers), Costs::nothing(), 1);
             let rounds = count.div_ceil(u64::from(workers));
-            // What waits behind a task is moved once that has run for 100 us and somebody idles.
+            // A task queued behind another one is moved once the other has run for 100 us and a worker idles.
             let late = found.makespan_ns - rounds * 10 * MS;
             assert!(late < MS, "{count} on {nodes} nodes of {workers}: {late} ns late");
         }
@@ -91,7 +96,7 @@ fn a_thousand_nodes_share_a_bag_evenly() {
 
 #[test]
 fn what_waits_at_a_node_is_moved_to_one_that_idles() {
-    // They follow the one that they need, two for each worker there, while others have nothing to do.
+    // The tasks follow their parent to its node, two for each of its workers, while other nodes idle.
     let mut tasks = vec![task(MS, vec![])];
     tasks.extend((0..8).map(|_| task(50 * MS, vec![0])));
     let found = run(tasks, (3, 4), Costs::default(), 1);
@@ -109,8 +114,8 @@ fn a_seed_is_repeated_and_another_one_is_another_run() {
 
 #[test]
 fn tasks_come_when_they_came() {
-    let tasks: Vec<Task> =
-        (0..10).map(|one| Task { arrival_ns: one * 50 * MS, ..task(MS, vec![]) }).collect();
+    let tasks: Vec<RecordedTask> =
+        (0..10).map(|one| RecordedTask { arrival_ns: one * 50 * MS, ..task(MS, vec![]) }).collect();
     let found = run(tasks, (0, 2), Costs::nothing(), 1);
     assert_eq!(found.makespan_ns, 451 * MS);
     assert_eq!(found.wait.max_ns, 0);
@@ -118,7 +123,7 @@ fn tasks_come_when_they_came() {
 
 #[test]
 fn the_first_task_comes_when_it_came_too() {
-    let late = Task { arrival_ns: 5 * MS, ..task(MS, vec![]) };
+    let late = RecordedTask { arrival_ns: 5 * MS, ..task(MS, vec![]) };
     for nodes in [0, 1] {
         let found = run(vec![late.clone()], (nodes, 1), Costs::nothing(), 1);
         assert_eq!((found.makespan_ns, found.wait.max_ns), (6 * MS, 0), "{nodes} nodes");
@@ -128,18 +133,18 @@ fn the_first_task_comes_when_it_came_too() {
 #[test]
 fn large_results_go_home_and_to_each_node_that_needs_them_once() {
     let size = 10_000_000;
-    let mut tasks = vec![Task { result_size: size, ..task(MS, vec![]) }];
+    let mut tasks = vec![RecordedTask { result_size: size, ..task(MS, vec![]) }];
     tasks.extend((0..64).map(|_| task(50 * MS, vec![0])));
     let found = run(tasks, (4, 4), Costs::default(), 1);
     assert!((size..size + 100_000).contains(&found.bytes_received), "{found:?}");
-    assert!(found.bytes_sent < 4 * size, "who made it has it: {found:?}");
+    assert!(found.bytes_sent < 4 * size, "the node that made it has it: {found:?}");
     assert!(found.bytes_sent >= size, "{found:?}");
 }
 
 #[test]
 fn without_workers_there_is_no_replay() {
     let graph = Graph::new(bag(1, 1)).expect("it is a graph");
-    let cluster = Cluster { nodes: 3, workers: 0, cores: 1 };
+    let cluster = ClusterSpec { nodes: 3, workers: 0, cores: 1 };
     let refused = Replay::new(graph, cluster, Costs::default(), 1).err();
     assert_eq!(refused, Some(ReplayError::NoWorkers));
 }
@@ -147,10 +152,10 @@ fn without_workers_there_is_no_replay() {
 #[test]
 fn what_could_not_be_counted_is_refused() {
     let tasks = || {
-        let large = Task { result_size: 1 << 60, ..task(1, vec![]) };
+        let large = RecordedTask { result_size: 1 << 60, ..task(1, vec![]) };
         Graph::new(vec![large, task(1, vec![0; 64])]).expect("it is a graph")
     };
-    let cluster = Cluster { nodes: 2, workers: 2, cores: u32::MAX };
+    let cluster = ClusterSpec { nodes: 2, workers: 2, cores: u32::MAX };
     let slow = Costs { link_rate: 1, ..Costs::nothing() };
     let costly = Costs { hop_ns: 3_600_000_000_000, scatter: 2.0, ..Costs::nothing() };
     for costs in [slow, costly] {
@@ -162,14 +167,14 @@ fn what_could_not_be_counted_is_refused() {
     assert_eq!(replay.advance(1_000), Ok(true));
 }
 
-/// Tasks with parents drawn among those before them.
-fn graphs() -> impl Strategy<Value = Vec<Task>> {
+/// Returns tasks whose parents are drawn from the tasks before them.
+fn graphs() -> impl Strategy<Value = Vec<RecordedTask>> {
     let one = (0..3 * MS, 0..3_000_000_u64, 0..3_u32, prop::collection::vec(any::<u32>(), 0..4));
     prop::collection::vec(one, 1..80).prop_map(|drawn| {
         let count = u32::try_from(drawn.len()).expect("few");
         let tasks = drawn.into_iter().zip(0..count);
         tasks
-            .map(|((run_ns, result_size, function, parents), number)| Task {
+            .map(|((run_ns, result_size, function, parents), number)| RecordedTask {
                 run_ns,
                 arrival_ns: u64::from(number) * 1_000,
                 result_size,

@@ -1,4 +1,5 @@
-//! Prints what a record of 40 bytes costs: `cargo run --release -p gristmill-shm --example ring_cost`.
+//! A benchmark that prints the cost of a record of 40 bytes: `cargo run --release -p gristmill-shm --example
+//! ring_cost`.
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
 
 #[cfg(gristmill_loom)]
@@ -24,18 +25,18 @@ fn main() {
 
 #[cfg(not(gristmill_loom))]
 mod cost {
-    use gristmill_shm::{ClientLane, MappedWords, Segment, Tail};
+    use gristmill_shm::{ClientEnds, MappedWords, Segment, Tail};
     use gristmill_sync::barrier::light;
     use gristmill_sync::clock::{monotonic_ns, ticks};
     use gristmill_sync::hint::spin_loop;
-    use gristmill_wire::{Kind, SlotId};
+    use gristmill_wire::{RecordKind, SlotId};
 
     const COUNT: u64 = 10_000_000;
 
-    /// Writes and reads batches of 32 records on one thread, ns a record.
+    /// Writes and reads batches of 32 records on one thread. Returns ns per record.
     pub fn one_thread(segment: &Segment, slot: SlotId, is_task: bool) -> f64 {
-        let mut client = segment.client_lane(slot).expect("the slot exists");
-        let mut worker = segment.worker_lane(slot).expect("the slot exists");
+        let mut client = segment.client_ends(slot).expect("the slot exists");
+        let mut worker = segment.worker_ends(slot).expect("the slot exists");
         let mode = segment.mode();
         let start = monotonic_ns();
         let (mut sent, mut sum) = (0, 0_u64);
@@ -60,10 +61,10 @@ mod cost {
         per_record(start, sum)
     }
 
-    /// Streams records from one thread to another, ns a record.
+    /// Streams records from one thread to another. Returns ns per record.
     pub fn two_threads(segment: &Segment, slot: SlotId) -> f64 {
-        let mut client = segment.client_lane(slot).expect("the slot exists");
-        let tasks = segment.worker_lane(slot).expect("the slot exists").tasks;
+        let mut client = segment.client_ends(slot).expect("the slot exists");
+        let tasks = segment.worker_ends(slot).expect("the slot exists").tasks;
         let start = monotonic_ns();
         let reader = std::thread::spawn(move || read_all(tasks));
         let mode = segment.mode();
@@ -95,8 +96,8 @@ mod cost {
     }
 
     #[inline]
-    fn write(client: &mut ClientLane, value: u64) -> bool {
-        let Ok(mut record) = client.tasks.begin(Kind::Task, 0, 24) else { return false };
+    fn write(client: &mut ClientEnds, value: u64) -> bool {
+        let Ok(mut record) = client.tasks.begin(RecordKind::Task, 0, 24) else { return false };
         record.words(0, &[value, 1, 2]);
         record.commit();
         true

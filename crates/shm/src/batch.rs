@@ -1,25 +1,27 @@
-//! The calls of one batch: each is claimed on its own, so that what has not begun can be taken back from a running batch.
+//! The claims of single calls in a batch, so that calls that have not begun can be taken back from a running batch.
 //!
-//! The rule is that of records. The worker claims a call in its word, light barrier, looks at the client's word: not
-//! stopped: the call has started. The client stores the batch's sequence in its word, heavy barrier, reads how many calls
-//! were claimed: none behind those will run. One word each is enough, since a worker runs one batch at a time.
+//! The rule is the same as for the take-back of records (see `README.md` in `ring`). The worker claims a call in its
+//! word, runs the light barrier and loads the client's word: if the batch is not stopped, the call has started. The
+//! client stores the batch's sequence in its word, runs the heavy barrier and reads the number of claimed calls. No
+//! further call will run. One word for each side is enough, because a worker runs one batch at a time.
 
 use crate::ring::Sequence;
 use gristmill_sync::atomic::{AtomicU64, Ordering};
 use gristmill_sync::barrier::{BarrierMode, HeavyBarrier, heavy, light};
 
-/// How far a worker has come in a batch.
+/// The progress of a worker in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BatchProgress {
     /// The low half of the batch's sequence.
     pub sequence: u32,
-    /// Calls that it looked at.
+    /// Calls that the worker claimed.
     pub claimed: u32,
     /// Calls whose user code began.
     pub started: u32,
 }
 
 impl BatchProgress {
+    /// Packs the fields. 16 bits hold each count, because a batch has at most 2^15 calls (`BATCH_MAX` in `wire`).
     const fn word(self) -> u64 {
         ((self.sequence as u64) << 32) | ((self.claimed as u64) << 16) | self.started as u64
     }
@@ -31,16 +33,16 @@ impl BatchProgress {
     }
 }
 
-/// The worker's word. Zero is no batch: of a batch at least one call is claimed.
+/// The worker's word. Zero means no batch: a batch has at least one claimed call.
 #[derive(Debug, Default)]
 pub struct CallWord(AtomicU64);
 
-/// The client's word: the batch of which no further call is to begin, its sequence + 1.
+/// The client's word: the sequence + 1 of the batch that must start no further call.
 #[derive(Debug, Default)]
 pub struct StopWord(AtomicU64);
 
 impl CallWord {
-    /// Claims the call after `started` others; false when the client wants the rest back.
+    /// Claims the call after `started` others. Returns false if the client has stopped the batch.
     #[inline]
     #[must_use = "a call that was taken back must not run"]
     pub fn begin(
@@ -50,7 +52,7 @@ impl CallWord {
         stop: &StopWord,
         mode: BarrierMode,
     ) -> bool {
-        #[expect(clippy::cast_possible_truncation, reason = "the low half tells batches apart")]
+        #[expect(clippy::cast_possible_truncation, reason = "the low half distinguishes batches")]
         let mut progress =
             BatchProgress { sequence: sequence as u32, claimed: started + 1, started };
         self.0.store(progress.word(), Ordering::Relaxed);
@@ -63,7 +65,7 @@ impl CallWord {
         true
     }
 
-    /// How far the worker has come, if it has begun with a batch.
+    /// Returns the worker's progress, or `None` if it has begun no batch.
     #[must_use]
     pub fn progress(&self) -> Option<BatchProgress> {
         let word = self.0.load(Ordering::Acquire); // PAIRS: calls (`begin`)
@@ -77,8 +79,8 @@ impl CallWord {
 }
 
 impl StopWord {
-    /// Lets no further call of a batch begin, and gives how far the worker had come in it, or in another batch, or none.
-    /// `None` also where barriers fail: then nothing is certain.
+    /// Stops a batch: no further call of it begins. Returns the progress of the worker, which may be in another batch.
+    /// Returns `None` if the worker has begun no batch, or if the barrier failed and nothing is certain.
     pub fn stop(
         &self,
         sequence: Sequence,

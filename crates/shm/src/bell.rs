@@ -1,4 +1,4 @@
-//! The doorbell: a futex word that is also the flag that says somebody sleeps, on it or elsewhere.
+//! The doorbell: a futex word that is also the flag that its sleeper sleeps, on the word or elsewhere.
 
 use gristmill_sync::atomic::Ordering;
 use gristmill_sync::barrier::{BarrierMode, HeavyBarrier, heavy, light};
@@ -6,23 +6,23 @@ use gristmill_sync::futex::{Woken, Word};
 use std::time::Duration;
 
 const AWAKE: u32 = 0;
-/// Its one sleeper sleeps on the word, or is about to.
+/// The sleeper sleeps on the word, or is about to.
 const ASLEEP: u32 = 1;
-/// It sleeps on what else wakes it too, or is about to: whoever rings knows how to reach it there.
+/// The sleeper sleeps on an event that other sources set too, or is about to. The thread that rings sets that event.
 const ELSEWHERE: u32 = 2;
 
-/// How long a sleeper may sleep whose heavy barrier failed: nobody is sure to see its flag.
+/// Maximum sleep after a failed heavy barrier: another thread may not see the flag then.
 const UNSURE_SLEEP: Duration = Duration::from_millis(1);
 
-/// Wakes one sleeper, at the cost of one plain load while it is awake. Lives in place, in shared
-/// memory too; a word of 0 is a bell whose sleeper is awake.
+/// A doorbell that wakes one sleeper. Ringing costs one plain load while the sleeper is awake. It lives in place, in
+/// shared memory too; a word of 0 is a bell whose sleeper is awake.
 ///
-/// At most one thread sleeps on it; any number may ring. One that is killed or stopped between
-/// clearing the flag and its wake keeps the others from ringing: whoever learns of that death or stop
-/// wakes the sleeper by [`Bell::wake`], and a sleeper among several ringers bounds its sleep.
+/// At most one thread sleeps on a bell; any number may ring it. A ringer that is killed or stopped after it cleared the
+/// flag and before its wake keeps the other ringers from waking the sleeper. The process that learns of that death or
+/// stop therefore calls [`Bell::wake`], and a sleeper with several ringers bounds its sleep.
 ///
-/// A bell is slept on in one way only, always by [`Bell::sleep`] or always by [`Bell::sleep_elsewhere`]: who rings clears
-/// the flag for a sleeper that may have risen and lain down since, and must wake it where it is.
+/// All sleeps on one bell use the same method, [`Bell::sleep`] or [`Bell::sleep_elsewhere`]. A ringer may clear the
+/// flag after its sleeper has risen and fallen asleep again, and must still wake it by the right means.
 #[derive(Debug)]
 #[cfg_attr(not(gristmill_loom), repr(transparent))]
 pub struct Bell(Word);
@@ -34,10 +34,10 @@ impl Default for Bell {
 }
 
 impl Bell {
-    /// Sleeps until somebody rings, unless `still_empty` finds something after the flag is up.
+    /// Sleeps until the bell rings, unless `still_empty` returns false after the flag is raised.
     ///
-    /// `still_empty` re-reads *everything* that the sleeper waits for: all its rings, and the tails
-    /// when it waits for room. Spurious returns are normal; the caller looks and calls again.
+    /// `still_empty` re-reads *everything* that the sleeper waits for: all its rings, and the tails if it waits for
+    /// room. Spurious returns are normal; the caller checks and calls again.
     pub fn sleep(
         &self,
         mode: BarrierMode,
@@ -50,8 +50,9 @@ impl Bell {
         woken
     }
 
-    /// As [`Bell::sleep`], but `sleep` is what sleeps, at most for the time that it is given, until an event that
-    /// [`Bell::ring_with`] sets or what else it waits for. `None`: it was not called, there was something to do.
+    /// Sleeps like [`Bell::sleep`], but by calling `sleep` with the maximum duration. `sleep` returns when the event is
+    /// set that [`Bell::ring_with`] sets, or when another source wakes it. Returns `None` if there was work to do and
+    /// `sleep` was not called.
     pub fn sleep_elsewhere<T>(
         &self,
         mode: BarrierMode,
@@ -65,7 +66,7 @@ impl Bell {
         woken
     }
 
-    /// Raises the flag; gives for how long it can be relied on.
+    /// Raises the flag. Returns the time for which the flag can be relied on.
     fn lie_down(
         &self,
         flag: u32,
@@ -80,15 +81,15 @@ impl Bell {
         }
     }
 
-    /// Wakes the sleeper if there is one; says whether it made the call that wakes.
+    /// Wakes the sleeper if there is one. Returns true if it made the system call that wakes.
     ///
-    /// What the sleeper is to find is written before this.
+    /// The caller writes what the sleeper waits for before it rings.
     #[inline]
     pub fn ring(&self, mode: BarrierMode) -> bool {
         self.ring_with(mode, || ())
     }
 
-    /// As [`Bell::ring`]; a sleeper elsewhere is woken by `set_event`.
+    /// Rings like [`Bell::ring`]; `set_event` wakes a sleeper that sleeps elsewhere.
     #[inline]
     pub fn ring_with(&self, mode: BarrierMode, set_event: impl FnOnce()) -> bool {
         light(mode); // PAIRS: doorbell (the heavy barrier of `lie_down`)
@@ -103,21 +104,21 @@ impl Bell {
         true
     }
 
-    /// Wakes the sleeper whatever the flag says: for news that come another way than through a ring.
+    /// Wakes the sleeper regardless of the flag, for events that do not come through a ring.
     #[cold]
     pub fn wake(&self) {
         self.0.store(AWAKE, Ordering::Relaxed);
         self.0.wake(1);
     }
 
-    /// Whether its sleeper sleeps, at a glance: for placement, not for correctness.
+    /// Returns true if the sleeper was asleep at the time of the load. Good enough for placement, not for correctness.
     #[inline]
     #[must_use]
     pub fn is_asleep(&self) -> bool {
         self.0.load(Ordering::Relaxed) != AWAKE
     }
 
-    /// Forgets a sleeper that died asleep.
+    /// Clears the flag of a sleeper that died asleep.
     #[cfg(not(gristmill_loom))]
     pub(crate) fn reset(&self) {
         self.0.store(AWAKE, Ordering::Relaxed);
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_sleeps_past_something_to_do() {
+    fn no_thread_sleeps_past_something_to_do() {
         let bell = Bell::default();
         assert_eq!(bell.sleep(BarrierMode::Fence, || false, None), Woken::Changed);
         assert!(!bell.ring(BarrierMode::Fence), "an awake sleeper costs no call");

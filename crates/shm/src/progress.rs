@@ -1,15 +1,15 @@
-//! How far a worker has come: a line that only the worker writes.
+//! The progress of a worker, in a line that only the worker writes.
 //!
-//! Each fact is the count of records it holds for, that is the sequence + 1 of the last one; 0 is none.
+//! Each field counts the records that have reached a state: it is the sequence + 1 of the last one; 0 is none.
 
 #[cfg(not(gristmill_loom))]
 use crate::batch::StopWord;
 use crate::batch::{BatchProgress, CallWord};
-use crate::ring::{Record, Sequence, Words};
+use crate::ring::{RingRecord, Sequence, Words};
 use gristmill_sync::atomic::{AtomicU64, Ordering};
 use gristmill_sync::barrier::{BarrierMode, light};
 
-/// The line itself; zeroed memory is a line of a worker that has done nothing.
+/// The progress line. Zeroed memory is the line of a worker that has done nothing.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct ProgressLine {
@@ -22,21 +22,21 @@ pub struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// The worker's view. Only one thread of one process writes it.
+    /// Returns the worker's view. Only one thread of one process writes the line.
     #[inline]
     #[must_use]
     pub fn writer(&self) -> ProgressWriter<'_> {
         ProgressWriter(self)
     }
 
-    /// Everybody else's view.
+    /// Returns the view of all other threads and processes.
     #[inline]
     #[must_use]
     pub fn reader(&self) -> ProgressReader<'_> {
         ProgressReader(self)
     }
 
-    /// Forgets a worker that is known to be dead.
+    /// Clears the line of a worker that is known to be dead.
     #[cfg(not(gristmill_loom))]
     pub(crate) fn reset(&self) {
         let words = [&self.claimed, &self.started, &self.started_ticks, &self.ended, &self.written];
@@ -47,13 +47,13 @@ impl ProgressLine {
     }
 }
 
-/// What a worker may do with a task record that it has claimed.
+/// The right of a worker to run a task record that it has claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a revoked record must not run"]
-pub enum Claim {
-    /// It is the worker's: run it.
+pub enum ClaimResult {
+    /// The worker runs the record.
     Run,
-    /// The client wants it back: answer that it was skipped.
+    /// The client has taken the record back: the worker answers that it was skipped.
     Revoked,
 }
 
@@ -62,12 +62,12 @@ pub enum Claim {
 pub struct ProgressWriter<'a>(&'a ProgressLine);
 
 impl ProgressWriter<'_> {
-    /// Claims a task record, then looks whether it was revoked before that.
+    /// Claims a task record, then checks whether it was revoked before the claim.
     #[inline]
-    pub fn claim<W: Words>(self, record: &Record<'_, W>, mode: BarrierMode) -> Claim {
+    pub fn claim<W: Words>(self, record: &RingRecord<'_, W>, mode: BarrierMode) -> ClaimResult {
         self.0.claimed.store(record.sequence() + 1, Ordering::Relaxed);
-        light(mode); // PAIRS: take-back (the heavy barrier of the taker)
-        if record.revoked() { Claim::Revoked } else { Claim::Run }
+        light(mode); // PAIRS: take-back (the heavy barrier of `Producer::take_back`)
+        if record.revoked() { ClaimResult::Revoked } else { ClaimResult::Run }
     }
 
     /// Claims the next call of a claimed batch; see [`CallWord::begin`].
@@ -84,21 +84,22 @@ impl ProgressWriter<'_> {
         self.0.calls.begin(sequence, started, stop, mode)
     }
 
-    /// Notes that the user's code of a claimed record begins now.
+    /// Records that the user's code of a claimed record begins now.
     #[inline]
     pub fn start(self, sequence: Sequence, ticks: u64) {
-        // PAIRS: start time (the acquire load of `running`), so that it sees the end before this start
+        // PAIRS: start time (the acquire load of `running`), so that `running` sees the end of the record before this
+        // start
         self.0.started_ticks.store(ticks, Ordering::Release);
         self.0.started.store(sequence + 1, Ordering::Release); // PAIRS: started (`started`)
     }
 
-    /// Notes up to which position the result ring is written, by a record that grows.
+    /// Records the position up to which a growing record has written the result ring.
     #[inline]
     pub fn written(self, position: u64) {
         self.0.written.store(position, Ordering::Release); // PAIRS: written (`written`)
     }
 
-    /// Notes that a record's answer is written and its user's code has returned.
+    /// Records that a record's answer is written and its user's code has returned.
     #[inline]
     pub fn end(self, sequence: Sequence) {
         self.0.ended.store(sequence + 1, Ordering::Release); // PAIRS: ended (`ended`)
@@ -107,49 +108,50 @@ impl ProgressWriter<'_> {
 
 /// The record whose user code was running when the progress was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Running {
-    /// Its place in the task ring.
+pub struct RunningRecord {
+    /// The record's sequence in the task ring.
     pub sequence: Sequence,
-    /// When it began, ticks of the worker's clock.
+    /// The start time, ticks of the worker's clock.
     pub started_ticks: u64,
 }
 
-/// What is known of a record that a dead worker left without an answer.
+/// The state of a record that a dead worker left without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// No user code of it has run.
+pub enum LostRecordState {
+    /// None of its user code has run.
     Unstarted,
     /// Its user code may have run.
     Started,
 }
 
-/// The client's view of a worker's progress. A living worker moves on while it is read.
+/// The client's view of a worker's progress. A living worker changes it while it is read.
 #[derive(Debug, Clone, Copy)]
 pub struct ProgressReader<'a>(&'a ProgressLine);
 
 impl ProgressReader<'_> {
-    /// Records claimed.
+    /// Returns the number of claimed records.
     #[inline]
     #[must_use]
     pub fn claimed(self) -> Sequence {
         self.0.claimed.load(Ordering::Relaxed) // after a heavy barrier; see take-back
     }
 
-    /// Records whose user code began. Proves nothing about later ones while the worker lives.
+    /// Returns the number of records whose user code has begun. Proves nothing about later records while the worker
+    /// lives.
     #[inline]
     #[must_use]
     pub fn started(self) -> Sequence {
         self.0.started.load(Ordering::Acquire) // PAIRS: started (`start`)
     }
 
-    /// Records whose user code has returned and whose answer is written.
+    /// Returns the number of records whose user code has returned and whose answer is written.
     #[inline]
     #[must_use]
     pub fn ended(self) -> Sequence {
         self.0.ended.load(Ordering::Acquire) // PAIRS: ended (`end`)
     }
 
-    /// Up to which position the result ring is written, by the last record that grew; asked for before
+    /// Returns the position up to which the last growing record has written the result ring. Call it before
     /// [`Consumer::peek_growing`](crate::Consumer::peek_growing).
     #[inline]
     #[must_use]
@@ -157,7 +159,7 @@ impl ProgressReader<'_> {
         self.0.written.load(Ordering::Acquire) // PAIRS: written (`ProgressWriter::written`)
     }
 
-    /// How far it has come in the batch that it runs or ran last.
+    /// Returns the progress in the batch that the worker runs or ran last.
     #[inline]
     #[must_use]
     pub fn batch(self) -> Option<BatchProgress> {
@@ -175,30 +177,26 @@ impl ProgressReader<'_> {
         stop.stop(sequence, &self.0.calls, mode)
     }
 
-    /// The record that runs, if one does.
+    /// Returns the record that is running, if any.
     #[must_use]
-    pub fn running(self) -> Option<Running> {
+    pub fn running(self) -> Option<RunningRecord> {
         let started = self.started();
         // PAIRS: start time (the release store of `start`)
         let started_ticks = self.0.started_ticks.load(Ordering::Acquire);
-        // A later record's start time comes with this record's end.
+        // The load of a later record's start time makes the end of this record visible.
         let is_running = started > self.ended();
-        is_running.then(|| Running { sequence: started - 1, started_ticks })
+        is_running.then(|| RunningRecord { sequence: started - 1, started_ticks })
     }
 
-    /// Whether a kill now would hit `sequence` and no other record. Holds only once all behind it are
-    /// revoked and a heavy barrier has run.
+    /// Returns the state of a record without an answer. The worker must be known to be dead, and all its answers must
+    /// have been read.
     #[must_use]
-    pub fn runs_only(self, sequence: Sequence) -> bool {
-        let through = sequence.wrapping_add(1);
-        self.claimed() == through && self.started() == through && self.ended() <= sequence
-    }
-
-    /// What became of a record without an answer, once the worker is known to be dead and every answer
-    /// was read.
-    #[must_use]
-    pub fn fate_of_unanswered(self, sequence: Sequence) -> Fate {
-        if sequence < self.started() { Fate::Started } else { Fate::Unstarted }
+    pub fn fate_of_unanswered(self, sequence: Sequence) -> LostRecordState {
+        if sequence < self.started() {
+            LostRecordState::Started
+        } else {
+            LostRecordState::Unstarted
+        }
     }
 }
 
@@ -211,7 +209,7 @@ mod tests {
         let line = ProgressLine::default();
         assert_eq!(line.reader().running(), None);
         line.writer().start(4, 77);
-        let running = Running { sequence: 4, started_ticks: 77 };
+        let running = RunningRecord { sequence: 4, started_ticks: 77 };
         assert_eq!(line.reader().running(), Some(running));
         line.writer().end(4);
         assert_eq!(line.reader().running(), None);
@@ -221,7 +219,7 @@ mod tests {
     fn a_dead_worker_s_unanswered_records_divide_at_the_last_start() {
         let line = ProgressLine::default();
         line.writer().start(4, 77);
-        assert_eq!(line.reader().fate_of_unanswered(4), Fate::Started);
-        assert_eq!(line.reader().fate_of_unanswered(5), Fate::Unstarted);
+        assert_eq!(line.reader().fate_of_unanswered(4), LostRecordState::Started);
+        assert_eq!(line.reader().fate_of_unanswered(5), LostRecordState::Unstarted);
     }
 }

@@ -1,66 +1,66 @@
-//! How long whoever has nothing to do looks for something before it sleeps: it is *hot* meanwhile, and *warm* after
-//! (rFaaS, section 3.3).
+//! The time that an idle thread polls before it sleeps. A worker is *hot* while it polls and *warm* after that (rFaaS,
+//! section 3.3).
 
 use std::time::Duration;
 
-/// How long that is.
+/// The rule for the polling time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// As long as this.
+    /// A fixed time.
     Fixed(Duration),
-    /// Until the next thing should have come, as far as the last ones tell.
+    /// A time learned from the recent gaps between arrivals.
     Learned,
-    /// Not for a moment: whoever is to write next needs this core for it.
+    /// No polling: the thread that writes next needs this core.
     Never,
 }
 
 impl Window {
-    /// So many microseconds; below 0 it is learned.
+    /// Creates a fixed window from microseconds; a negative number gives a learned one.
     #[must_use]
     pub fn of_us(us: f64) -> Self {
         Duration::try_from_secs_f64(us / 1e6).map_or(Self::Learned, Self::Fixed)
     }
 }
 
-/// Between what a learned window is.
+/// The limits of a learned window.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Where nothing is expected soon.
+    /// The window if nothing is expected soon.
     pub shortest: Duration,
-    /// A core is not kept busy for what comes more rarely.
+    /// The longest window: a core does not poll for rarer arrivals.
     pub longest: Duration,
 }
 
-/// Weight of a new gap: eight of them forget a change of phase.
+/// Weight of a new gap in the moving average: after eight gaps a change of phase is forgotten.
 const WEIGHT: f64 = 0.125;
-/// How much longer than usual a gap may be for what comes next to be waited for.
+/// Factor on the mean gap: the thread polls up to this multiple of it.
 const SLACK: f64 = 2.0;
 
-/// What is known of the gaps between one thing and the next.
+/// The statistics of the gaps between arrivals.
 #[derive(Debug, Clone, Copy)]
 pub struct Gaps {
     window: Window,
     bounds: Bounds,
-    /// Moving average, seconds.
+    /// Moving average of the gaps, seconds.
     mean: f64,
 }
 
 impl Gaps {
-    /// Before the first gap.
+    /// Creates the statistics before the first gap.
     #[must_use]
     pub const fn new(window: Window, bounds: Bounds) -> Self {
         Self { window, bounds, mean: f64::INFINITY }
     }
 
-    /// Takes in how long nothing came.
+    /// Records a gap between two arrivals.
     pub fn observe(&mut self, gap: Duration) {
-        // One long pause is not a habit: it counts as a little more than what would have been waited for.
+        // A single long pause must not dominate the mean: a gap counts as at most twice the longest window.
         let gap = gap.as_secs_f64().min(SLACK * self.bounds.longest.as_secs_f64());
         self.mean =
             if self.mean.is_finite() { self.mean + WEIGHT * (gap - self.mean) } else { gap };
     }
 
-    /// How long to look for what comes next.
+    /// Returns the time to poll for the next arrival.
     #[must_use]
     pub fn window(&self) -> Duration {
         match self.window {

@@ -1,9 +1,10 @@
-//! Client and worker in one process, each with its own mapping of one arena.
+//! Tests of the arena with client and worker in one process, each with its own mapping.
 #![cfg(not(gristmill_loom))]
 
-use gristmill_shm::{ArenaError, ClientArena, PAGE_SIZE, WorkerArena};
+use gristmill_shm::{
+    ArenaError, ArenaOptions, BlockPart, ClientArena, PAGE_SIZE, WorkerArena, find_spill_directory,
+};
 use gristmill_wire::{BlockRange, SlotId};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 const SLOT: SlotId = SlotId(1);
@@ -16,12 +17,13 @@ fn pair() -> (ClientArena, Arc<WorkerArena>) {
 }
 
 fn open(client: &ClientArena) -> Arc<WorkerArena> {
-    let descriptor = client.as_fd().try_clone_to_owned().expect("there are descriptors");
-    Arc::new(WorkerArena::open(descriptor, SLOT).expect("it is an arena"))
+    let descriptors =
+        client.descriptors().map(|one| one.try_clone_to_owned().expect("there are descriptors"));
+    Arc::new(WorkerArena::open(descriptors, SLOT).expect("it is an arena"))
 }
 
 fn store(worker: &WorkerArena, bytes: &[u8]) -> BlockRange {
-    // SAFETY: a slice is as many readable bytes as it is long.
+    // SAFETY: `bytes.len()` bytes of a slice are readable.
     unsafe { worker.store(bytes.as_ptr(), bytes.len()) }.expect("there is memory")
 }
 
@@ -82,7 +84,7 @@ fn a_block_outlives_its_worker_and_the_next_one_stays_clear_of_it() {
     }
     assert_eq!(held.to_vec(), vec![3; 1 << 20]);
     drop(held);
-    assert!(!client.has_releases(), "nobody is told of a dead worker's block");
+    assert!(!client.has_releases(), "no report names a block of a dead worker");
 }
 
 #[test]
@@ -96,7 +98,7 @@ fn what_a_task_keeps_is_told_once_and_returned_once() {
     drop(view);
     assert!(worker.take_returns().is_empty());
     drop(again);
-    assert!(worker.has_news());
+    assert!(worker.has_unsent());
     assert_eq!(worker.take_returns(), [sent.range().offset]);
     let short = worker.begin_use(sent.range().offset);
     drop(short);
@@ -104,7 +106,7 @@ fn what_a_task_keeps_is_told_once_and_returned_once() {
 }
 
 #[test]
-fn freed_pages_are_bounded_and_go_when_nobody_asks() {
+fn freed_pages_are_bounded_and_go_without_requests() {
     let (client, worker) = pair();
     let bytes = vec![6; 80 << 20];
     for _ in 0..20 {
@@ -124,7 +126,7 @@ fn freed_pages_are_bounded_and_go_when_nobody_asks() {
 #[test]
 fn more_than_the_machine_has_is_refused_with_its_size() {
     let (client, _worker) = pair();
-    let error = client.allocate(usize::MAX / 2).expect_err("nobody has that much");
+    let error = client.allocate(usize::MAX / 2).expect_err("no machine has that much");
     assert!(matches!(error, ArenaError::Full { size, .. } if size == (usize::MAX / 2) as u64));
 }
 
@@ -144,4 +146,104 @@ fn a_reserved_block_counts_and_gets_its_pages_bit_by_bit() {
     assert_eq!(part.read_at(1 << 20, &mut space), 0);
     drop(part);
     assert!(arena.reserve(usize::MAX / 2).is_err());
+}
+
+/// Creates an empty directory on a disk for one test. The test must leave no file in it.
+fn disk_directory(name: &str) -> Option<std::path::PathBuf> {
+    let root = option_env!("CARGO_TARGET_TMPDIR").unwrap_or("/var/tmp");
+    let directory = std::path::Path::new(root).join(format!("spill-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("the target folder can be written to");
+    let (place, _) = find_spill_directory(std::slice::from_ref(&directory));
+    place.map(|place| place.directory)
+}
+
+#[test]
+fn what_memory_has_no_room_for_goes_to_disk_and_comes_back() {
+    let Some(directory) = disk_directory("both") else { return };
+    let options = ArenaOptions { memory: Some(4 << 20), spill: vec![directory.clone()] };
+    let client = ClientArena::create_with(2, &options).expect("there is memory");
+    client.renew(SLOT);
+    let worker = open(&client);
+    let bytes = |seed: u8| vec![seed; 1 << 20];
+    let arguments: Vec<_> = (0..8).map(|seed| client.store(&bytes(seed)).expect("room")).collect();
+    assert!(arguments.iter().any(BlockPart::is_spilled), "4 MiB are in memory at most");
+    assert!(client.resident_size() <= 4 << 20);
+    for (seed, part) in (0..).zip(&arguments) {
+        let mut read = Vec::new();
+        worker.append_to(part.range(), &mut read).expect("it is there");
+        assert_eq!(read, bytes(seed));
+    }
+    let results: Vec<_> = (100..108).map(|seed| store(&worker, &bytes(seed))).collect();
+    let adopted: Vec<_> =
+        results.iter().map(|&range| client.adopt(SLOT, range).expect("its own")).collect();
+    for (seed, part) in (100..).zip(&adopted) {
+        assert_eq!(part.to_vec(), bytes(seed));
+    }
+    assert!(client.spilled_size() >= 8 << 20);
+    assert_eq!(std::fs::read_dir(&directory).expect("it is there").count(), 0, "without a name");
+    drop((arguments, adopted));
+    for (_, offset) in client.take_releases() {
+        worker.free(offset);
+    }
+    assert_eq!(client.spilled_size(), 0, "room on disk is given back at once");
+    std::fs::remove_dir(directory).expect("it is empty");
+}
+
+#[test]
+fn blocks_on_disk_outlive_their_worker() {
+    let Some(directory) = disk_directory("death") else { return };
+    let options = ArenaOptions { memory: Some(0), spill: vec![directory.clone()] };
+    let client = ClientArena::create_with(2, &options).expect("there is memory");
+    client.renew(SLOT);
+    let first = open(&client);
+    let range = store(&first, &[7; 1 << 20]);
+    let held = client.adopt(SLOT, range).expect("its own");
+    let _lost = store(&first, &[8; 1 << 20]);
+    drop(first);
+    client.renew(SLOT);
+    let second = open(&client);
+    let next = store(&second, &[9; 1 << 20]);
+    assert_ne!(next.offset, range.offset);
+    assert_eq!(held.to_vec(), [7; 1 << 20]);
+    drop(held);
+    second.free(next.offset);
+    assert_eq!(client.spilled_size(), 0, "what the dead worker had is not counted twice");
+    std::fs::remove_dir(directory).expect("it is empty");
+}
+
+#[test]
+fn without_room_in_memory_and_on_disk_the_error_says_both() {
+    let Some(directory) = disk_directory("none") else { return };
+    let options = ArenaOptions { memory: Some(0), spill: vec![directory.clone()] };
+    let client = ClientArena::create_with(0, &options).expect("there is memory");
+    let error = client.reserve_or_spill(usize::MAX / 4).expect_err("no disk is as large");
+    assert!(matches!(error, ArenaError::Unspilled { .. }), "{error}");
+    let unspilled = ClientArena::create_with(0, &ArenaOptions { spill: vec![], ..options });
+    let error = unspilled.expect("there is memory").store(&[1; 100]).expect_err("there is no disk");
+    assert!(matches!(error, ArenaError::Full { .. }), "{error}");
+    std::fs::remove_dir(directory).expect("it is empty");
+}
+
+#[test]
+fn a_process_has_room_for_many_arenas() {
+    const SIZE: usize = 256 << 20;
+    let Some(directory) = disk_directory("many") else { return };
+    let options = ArenaOptions { memory: Some(SIZE as u64), spill: vec![directory.clone()] };
+    let make = || ClientArena::create_with(64, &options).expect("there are addresses");
+    let arenas: Vec<_> = (0..60).map(|_| make()).collect();
+    let last = arenas.last().expect("there are sixty");
+    let in_memory = last.reserve(SIZE).expect("memory has room");
+    let on_disk = last.reserve_or_spill(SIZE / 4).expect("the disk has room");
+    assert!(on_disk.is_spilled() && !in_memory.is_spilled());
+    drop((in_memory, on_disk, arenas));
+    std::fs::remove_dir(directory).expect("it is empty");
+}
+
+#[test]
+fn a_directory_in_memory_takes_no_payloads() {
+    let directories = ["/dev/shm", "/does/not/exist"].map(std::path::PathBuf::from);
+    let (place, refusals) = find_spill_directory(&directories);
+    assert_eq!(place, None);
+    let reasons: Vec<_> = refusals.iter().map(|refusal| refusal.reason.as_str()).collect();
+    assert!(reasons[0].contains("memory") && reasons[1].contains("No such file"), "{reasons:?}");
 }

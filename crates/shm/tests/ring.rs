@@ -1,5 +1,5 @@
-//! What goes into a ring comes out of it: any sizes, on the heap and in shared memory, and nothing
-//! else does, whatever the other side writes.
+//! Tests of the ring: records come out as they went in, for any sizes, on the heap and in shared memory. Arbitrary
+//! writes of the other side never produce anything else.
 #![cfg(not(gristmill_loom))]
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use gristmill_shm::{
 use gristmill_sync::atomic::Ordering;
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::random::Random;
-use gristmill_wire::{FrameError, Kind, RecordHeader, SlotId};
+use gristmill_wire::{FrameError, RecordHeader, RecordKind, SlotId};
 use proptest::prelude::*;
 
 const CAPACITY: u32 = 4096;
@@ -28,7 +28,7 @@ fn body(size: usize, seed: u64) -> Vec<u8> {
 }
 
 fn write<W: Words>(producer: &mut Producer<W>, bytes: &[u8]) -> Result<u64, BeginError> {
-    let mut record = producer.begin(Kind::Task, 7, bytes.len())?;
+    let mut record = producer.begin(RecordKind::Task, 7, bytes.len())?;
     record.bytes(0, bytes);
     Ok(record.commit())
 }
@@ -44,7 +44,7 @@ fn read_expecting<W: Words>(consumer: &mut Consumer<W>, sequence: u64, expected:
     let _ = consumer.consume();
 }
 
-/// One step of a program over a ring.
+/// A step of a program over a ring.
 #[derive(Debug, Clone)]
 enum Step {
     Write(usize),
@@ -64,13 +64,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..300)
 }
 
-/// Both ends of a ring, and what went through them.
+/// Both ends of a ring, and a model of the records in it.
 struct Pair<W: Words> {
     producer: Producer<W>,
     consumer: Consumer<W>,
-    /// What was committed and not read: bodies, and whether they grew.
+    /// Records that were committed and not read: their bodies, and true if they grew.
     queue: VecDeque<(Vec<u8>, bool)>,
-    /// The parts of the record that grows, padded, and up to where the ring is written.
+    /// The parts of the growing record, padded, and the position up to which the ring is written.
     growing: Option<(Vec<u8>, u64)>,
     read: u64,
 }
@@ -107,7 +107,7 @@ impl<W: Words> Pair<W> {
     fn grow(&mut self, part: &[u8]) {
         let mut written = self.producer.grow(part);
         if written.is_none() {
-            let begun = self.producer.begin_growing(Kind::Results, part.len().max(400));
+            let begun = self.producer.begin_growing(RecordKind::Results, part.len().max(400));
             self.growing_ended();
             match begun {
                 Ok(()) => written = self.producer.grow(part),
@@ -135,18 +135,19 @@ impl<W: Words> Pair<W> {
         self.read += 1;
     }
 
-    /// Everything committed was read: looks at what grows.
+    /// Reads the growing record after all committed ones were read.
     fn look(&mut self) {
         assert!(self.consumer.peek().expect("no corruption").is_none());
         let Some((parts, position)) = &self.growing else { return };
-        let record = self.consumer.peek_growing(Kind::Results, *position).expect("no corruption");
+        let record =
+            self.consumer.peek_growing(RecordKind::Results, *position).expect("no corruption");
         let mut found = Vec::new();
         record.expect("it grows").append_parts(0, &mut found).expect("all of it");
         assert_eq!(&found, parts);
     }
 }
 
-/// Runs a program and compares with a queue.
+/// Runs a program and compares the ring with a queue.
 fn compare<W: Words>(producer: Producer<W>, consumer: Consumer<W>, program: &[Step]) {
     let mut pair = Pair { producer, consumer, queue: VecDeque::new(), growing: None, read: 0 };
     (0..).zip(program).for_each(|(seed, step)| pair.run(step, seed));
@@ -167,12 +168,12 @@ proptest! {
             slot_count: 1, task_ring_size: CAPACITY, result_ring_size: CAPACITY,
         };
         let segment = Segment::create(&options).expect("there is memory");
-        let client = segment.client_lane(SlotId(0)).expect("slot 0 exists");
-        let worker = segment.worker_lane(SlotId(0)).expect("slot 0 exists");
+        let client = segment.client_ends(SlotId(0)).expect("slot 0 exists");
+        let worker = segment.worker_ends(SlotId(0)).expect("slot 0 exists");
         compare(client.tasks, worker.tasks, &program);
     }
 
-    /// A hostile writer: any words anywhere give records, an error or nothing, and reading ends.
+    /// Checks that arbitrary words of a hostile writer give records, an error or nothing, and that reading ends.
     #[test]
     fn a_reader_survives_any_bytes(
         words in prop::collection::vec(prop_oneof![
@@ -188,7 +189,7 @@ proptest! {
             memory.data(index).store(word, Ordering::Relaxed);
         }
         for _ in 0..1000 {
-            if let Ok(Some(record)) = consumer.peek_growing(Kind::Results, written) {
+            if let Ok(Some(record)) = consumer.peek_growing(RecordKind::Results, written) {
                 let mut parts = Vec::new();
                 let _ = record.append_parts(8, &mut parts);
                 prop_assert!(parts.len() <= 240);
@@ -212,7 +213,7 @@ proptest! {
         let offset = u32::try_from(from).expect("small");
         match record.read(offset, &mut found) {
             Ok(()) => {
-                // `from` may lie in the padding behind the body.
+                // `from` may lie in the padding after the body.
                 let rest = bytes.get(from..).unwrap_or_default();
                 let (known, padding) = found.split_at(rest.len().min(count));
                 prop_assert_eq!(known, &rest[..known.len()]);
@@ -259,14 +260,14 @@ fn a_tail_that_no_reader_stores_is_an_error() {
         }
     };
     assert_eq!(error, BeginError::BadTail { found: 1 << 40, oldest: 0, newest: 224 });
-    assert!(producer.has_room(16), "waiting would be in vain");
+    assert!(producer.has_room(16), "a wait would never end");
 }
 
 #[test]
 fn a_record_that_is_abandoned_leaves_no_trace() {
     let (mut producer, mut consumer, _) = heap_ring(256);
     for _ in 0..100 {
-        producer.begin(Kind::Task, 0, 40).expect("nothing was written").word(0, u64::MAX);
+        producer.begin(RecordKind::Task, 0, 40).expect("nothing was written").word(0, u64::MAX);
     }
     assert!(consumer.peek().expect("no corruption").is_none());
     write(&mut producer, &[5; 3]).expect("nothing was written");
@@ -276,11 +277,11 @@ fn a_record_that_is_abandoned_leaves_no_trace() {
 #[test]
 fn a_wrong_number_and_a_ring_of_pads_are_corrupt() {
     let (_, mut consumer, memory) = heap_ring(64);
-    let header = RecordHeader { size: 16, kind: Kind::Task, flags: 0, sequence: 9 };
+    let header = RecordHeader { size: 16, kind: RecordKind::Task, flags: 0, sequence: 9 };
     memory.data(0).store(header.word(), Ordering::Relaxed);
     let wrong = Corrupt::Sequence { position: 0, found: 9, expected: 0 };
     assert_eq!(consumer.peek().err(), Some(wrong));
-    let pad = RecordHeader { size: 64, kind: Kind::Pad, flags: 0, sequence: 0 };
+    let pad = RecordHeader { size: 64, kind: RecordKind::Pad, flags: 0, sequence: 0 };
     memory.data(0).store(pad.word(), Ordering::Relaxed);
     assert_eq!(consumer.peek().err(), Some(Corrupt::Overrun { position: 64, end: 128 }));
 }
@@ -324,11 +325,11 @@ fn a_record_that_was_read_is_not_touched_by_take_back() {
 #[test]
 fn a_record_that_grows_is_ended_by_the_next_one_and_one_without_parts_leaves_no_trace() {
     let (mut producer, mut consumer, _) = heap_ring(4096);
-    producer.begin_growing(Kind::Results, 100).expect("there is room");
+    producer.begin_growing(RecordKind::Results, 100).expect("there is room");
     assert_eq!(producer.end_growing(), None);
     assert!(consumer.peek().expect("no corruption").is_none());
     assert_eq!(producer.grow(&[1]), None, "none grows");
-    producer.begin_growing(Kind::Results, 16).expect("there is room");
+    producer.begin_growing(RecordKind::Results, 16).expect("there is room");
     assert_eq!(producer.grow(&[1; 8]), Some(32));
     assert_eq!(producer.grow(&[2; 9]), None, "it has no room");
     assert_eq!(producer.grow(&[2; 3]), Some(40));

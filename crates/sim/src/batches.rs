@@ -1,24 +1,25 @@
-//! What a program does with batches: several calls that are one task to the machine.
+//! Batches of the simulated program: several calls that the engine treats as one task.
 
 use gristmill_core::{CancelMode, CancelOutcome, Origin, Payload, Submission, TaskId};
 use gristmill_wire::{BatchCalls, FunctionId};
 
 use crate::run::Simulation;
-use crate::world::Entry;
+use crate::world::ProgramTask;
 
 impl Simulation {
     /// Submits several calls as one task.
     pub(crate) fn submit_batch(&mut self) {
         let first = self.world.ledger.len();
         let calls: Vec<usize> = (first..first + 1 + self.random.index(6)).collect();
+        let function = FunctionId(u32::try_from(self.random.below(3)).expect("small"));
         let mut payload = Vec::new();
         for number in &calls {
             BatchCalls::append(&(*number as u64).to_le_bytes(), &mut payload).expect("small");
-            self.world.ledger.push(Entry::default());
+            self.world.ledger.push(ProgramTask { function, ..ProgramTask::default() });
         }
         self.world.log(|| format!("submit {calls:?} as a batch"));
         let submission = Submission {
-            function: FunctionId(u32::try_from(self.random.below(3)).expect("small")),
+            function,
             payload: Payload::from(payload),
             handle: 0,
             submitted_ticks: self.world.now,
@@ -28,14 +29,14 @@ impl Simulation {
         };
         let count = u32::try_from(calls.len()).expect("few");
         let accepted = self.core.submit_batch(submission, count, self.world.now, &mut self.world);
-        let id = accepted.expect("what is admitted is accepted");
+        let id = accepted.expect("an admitted task is accepted");
         for (place, &number) in calls.iter().enumerate() {
             self.world.ledger[number].batch = Some((id, place));
         }
         self.world.batches.entry(id).or_insert((calls, 0));
     }
 
-    /// Cancels a batch: what of it has not begun, and with `Running` the call that runs.
+    /// Cancels a batch: the calls that have not begun and, if `mode` says so, the call that runs.
     pub(crate) fn cancel_batch(
         &mut self,
         batch: TaskId,
@@ -59,7 +60,7 @@ impl Simulation {
         Some(outcome)
     }
 
-    /// Drops the future of all calls of a batch; says whether it was there.
+    /// Drops the future of all calls of a batch; returns whether any of them was still held.
     pub(crate) fn release_batch(&mut self, batch: TaskId) -> bool {
         let numbers = self.world.batches[&batch].0.clone();
         let mut is_new = false;

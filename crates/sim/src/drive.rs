@@ -1,38 +1,40 @@
-//! What an engine does with what its workers write, and with their births and deaths: the same for one engine and for many.
+//! Events of an engine's workers: the records that they write, their starts and their deaths. The simulations of one engine and
+//! of a cluster share this code.
 
 use gristmill_core::{
-    ContextId, Core, Loss, LossCause, Origin, Port, Progress, StartFailure, Submission,
+    ContextId, Core, Loss, LossCause, Origin, Port, RingProgress, StartFailure, Submission,
     SubmitError, TaskId, TaskOptions,
 };
-use gristmill_wire::{Demand, FunctionId};
+use gristmill_wire::{FunctionId, ResourceRequest};
 
 use crate::contexts::{ContextPlan, PLAIN, Start};
+use crate::inner;
 use crate::plan::Plan;
-use crate::random::Random;
-use crate::worker::{Message, Worker};
-use crate::world::{Entry, World};
+use crate::random::SeededRandom;
+use crate::worker::{SimResultRecord, SimWorker};
+use crate::world::{ProgramTask, SimWorld};
 
-/// What a graph is called with, around a world of workers.
+/// Port of a graph, with a world of workers.
 pub(crate) trait Around: Port {
-    /// The workers.
-    fn world(&mut self) -> &mut World;
+    /// Returns the world of workers.
+    fn world(&mut self) -> &mut SimWorld;
 
-    /// The function that a new task calls, and the handle that it gets.
-    fn register(&mut self, number: usize, random: &mut Random) -> (FunctionId, u64);
+    /// Returns the function that a new task calls, and the handle of the task.
+    fn register(&mut self, number: usize, random: &mut SeededRandom) -> (FunctionId, u64);
 
-    /// Which contexts a new task hears of.
-    fn draw_handles(&self, _entry: &mut Entry, _submitter: Option<usize>) {}
+    /// Notes the contexts that a new task knows.
+    fn draw_handles(&self, _entry: &mut ProgramTask, _submitter: Option<usize>) {}
 
-    /// Gives a new task large parts, if the seed would have some.
-    fn draw_parts(&mut self, _entry: &mut Entry, _random: &mut Random) {}
+    /// Gives a new task large parts, if the seed says so.
+    fn draw_parts(&mut self, _entry: &mut ProgramTask, _random: &mut SeededRandom) {}
 
-    /// The context that a new task names, if the seed would have one.
+    /// Draws the context that a new task names, if any.
     fn draw_context(
         &mut self,
         core: &mut Core,
         submitter: Option<usize>,
         plan: &ContextPlan,
-        random: &mut Random,
+        random: &mut SeededRandom,
     ) -> Option<ContextId> {
         let _ = submitter;
         let (named, _) = (self.world().contexts.named(), core);
@@ -42,32 +44,35 @@ pub(crate) trait Around: Port {
         Some(named[random.index(named.len())])
     }
 
-    /// The task was refused.
+    /// Releases the function of a task that was refused.
     fn forget(&mut self, function: FunctionId) {
         let _ = function;
     }
 }
 
-impl Around for World {
-    fn world(&mut self) -> &mut World {
+impl Around for SimWorld {
+    fn world(&mut self) -> &mut SimWorld {
         self
     }
 
-    fn register(&mut self, number: usize, random: &mut Random) -> (FunctionId, u64) {
+    fn register(&mut self, number: usize, random: &mut SeededRandom) -> (FunctionId, u64) {
         (FunctionId(u32::try_from(random.below(3)).expect("small")), number as u64)
     }
 }
 
-/// An engine, and the choices of a seed.
+/// An engine with the choices of a seed.
 pub(crate) struct Drive<'a, P> {
     pub core: &'a mut Core,
     pub port: &'a mut P,
     pub plan: &'a Plan,
-    pub random: &'a mut Random,
+    pub random: &'a mut SeededRandom,
 }
 
 impl<P: Around> Drive<'_, P> {
-    /// Submits a task of the program, or of the task with a number; its own number, or why it is refused.
+    /// Submits a task of the program, or of the task with a number; returns its own number.
+    ///
+    /// # Errors
+    /// If the engine refuses the task.
     pub fn submit(
         &mut self,
         (origin, submitter): (Origin, Option<usize>),
@@ -87,18 +92,19 @@ impl<P: Around> Drive<'_, P> {
         let context = world.contexts.kind(options.map_or(PLAIN, |options| options.context));
         world.log(|| format!("submit {number} with {parents:?}, {origin:?}, {options:?}"));
         let (may_cancel, is_unsendable) = (depth > 0, self.random.chance(1));
-        let mut drawn = Entry {
+        let mut drawn = ProgramTask {
             parents,
             depth,
             owner: world.engine,
             budgets,
             may_cancel,
             has_time,
-            demand: options.map_or(Demand::NONE, |options| options.demand),
+            demand: options.map_or(ResourceRequest::NONE, |options| options.demand),
+            priority: options.map_or(0, |options| options.priority),
             context,
             submitter: if let Origin::Nested { parent, .. } = origin { Some(parent) } else { None },
             is_unsendable,
-            ..Entry::default()
+            ..ProgramTask::default()
         };
         self.port.draw_handles(&mut drawn, submitter);
         self.port.draw_parts(&mut drawn, self.random);
@@ -111,6 +117,7 @@ impl<P: Around> Drive<'_, P> {
         let bulky = || TaskOptions { is_bulky, ..options.unwrap_or_default() };
         let options = if is_bulky { Some(bulky()) } else { options };
         let (function, handle) = self.port.register(number, self.random);
+        self.port.world().ledger[number].function = function;
         let submission = Submission {
             function,
             payload,
@@ -136,7 +143,7 @@ impl<P: Around> Drive<'_, P> {
         }
     }
 
-    /// Draws the options of a task, with a context if the seed has any and it needs nothing else.
+    /// Draws the options of a task; it gets a context if the seed has any and the task demands no other resources.
     fn draw_options(&mut self, submitter: Option<usize>, now: u64) -> Option<TaskOptions> {
         let options = self.plan.draw_options(self.random, now);
         if options.is_some_and(|options| !options.demand.is_none()) {
@@ -148,10 +155,11 @@ impl<P: Around> Drive<'_, P> {
         context.map(named).or(options)
     }
 
-    /// The parents of the program's next task: of its own tasks, those that it can still name.
+    /// Draws the parents of the program's next task, from those of its own tasks whose futures it still holds.
     pub fn draw_parents(&mut self) -> Vec<usize> {
         let ledger = &self.port.world().ledger;
-        let is_known = |entry: &Entry| !entry.is_released && entry.id.is_some() && entry.depth == 0;
+        let is_known =
+            |entry: &ProgramTask| !entry.is_released && entry.id.is_some() && entry.depth == 0;
         let known: Vec<usize> =
             (0..ledger.len()).filter(|&number| is_known(&ledger[number])).collect();
         let mut parents = Vec::new();
@@ -162,7 +170,7 @@ impl<P: Around> Drive<'_, P> {
         parents
     }
 
-    /// Takes in a few of the records that a worker has published; false when none has.
+    /// Processes a few of the records that a worker has published; returns false if there are none.
     pub fn drain_some(&mut self, place: usize) -> bool {
         let world = self.port.world();
         let count = world.workers.len();
@@ -175,9 +183,19 @@ impl<P: Around> Drive<'_, P> {
             if self.port.world().workers[slot].published == 0 {
                 break;
             }
+            self.port.world().inner.clear();
             self.drain_one(slot);
+            self.check_inner();
         }
         true
+    }
+
+    /// Asserts that the tasks which the last call has sent into the waits of their parents had to run there.
+    fn check_inner(&mut self) {
+        let world = self.port.world();
+        if let Some(complaint) = inner::look(self.core, world, &self.plan.config) {
+            panic!("{complaint}");
+        }
     }
 
     fn drain_one(&mut self, place: usize) {
@@ -185,19 +203,19 @@ impl<P: Around> Drive<'_, P> {
         let worker = &mut world.workers[place];
         worker.published -= 1;
         let message = worker.results.pop_front().expect("it was published");
-        let (slot, now) = (World::slot(place), world.now);
+        let (slot, now) = (SimWorld::slot(place), world.now);
         match message {
-            Message::Answer(frame, payload) => {
+            SimResultRecord::Answer(frame, payload) => {
                 let _outcome = self.core.answered(slot, &frame, payload, now, self.port);
             }
-            Message::Result(batch, number, verdict) => {
+            SimResultRecord::Result(batch, number, verdict) => {
                 world.take_result(batch, number, verdict);
             }
-            Message::Wait(task, on) => {
+            SimResultRecord::Wait(task, on) => {
                 world.log(|| format!("{task} in {slot} waits: {on}"));
                 self.core.waiting(slot, task, on, now, self.port);
             }
-            Message::Request(parent, number) => {
+            SimResultRecord::Request(parent, number) => {
                 let child =
                     self.submit((Origin::Nested { slot, parent }, Some(number)), Vec::new());
                 let stack = &mut self.port.world().workers[place].stack;
@@ -209,19 +227,19 @@ impl<P: Around> Drive<'_, P> {
         }
     }
 
-    /// Gives the notice of a start or of a death; false when there is none.
+    /// Reports a start or a death to the engine; returns false if there is none.
     pub fn notice(&mut self, place: usize) -> bool {
         let world = self.port.world();
         let count = world.workers.len();
         let now = world.now;
-        let has_news = |worker: &Worker| {
+        let has_changed = |worker: &SimWorker| {
             let has_started = worker.is_starting && worker.start_ends_at <= now;
             let ends = worker.dead.is_some() || (worker.is_retired && !worker.stays);
             has_started || (worker.is_up && ends)
         };
         let found = (0..count)
             .map(|offset| (place + offset) % count)
-            .find(|&slot| has_news(&world.workers[slot]));
+            .find(|&slot| has_changed(&world.workers[slot]));
         let Some(slot) = found else { return false };
         if world.workers[slot].is_starting {
             self.start(slot);
@@ -231,7 +249,7 @@ impl<P: Around> Drive<'_, P> {
         true
     }
 
-    /// Kills a worker, or the keeper and with it all; false when the seed would have none of it.
+    /// Kills a worker, or the keeper and all workers with it; returns false if the seed decides against it.
     pub fn fault(&mut self, place: usize) -> bool {
         let world = self.port.world();
         if self.random.chance(self.plan.keeper) {
@@ -253,7 +271,7 @@ impl<P: Around> Drive<'_, P> {
 
     fn start(&mut self, place: usize) {
         let world = self.port.world();
-        let (slot, now) = (World::slot(place), world.now);
+        let (slot, now) = (SimWorld::slot(place), world.now);
         let worker = &mut world.workers[place];
         worker.is_starting = false;
         let (epoch, context) = (worker.epoch, worker.context);
@@ -272,9 +290,16 @@ impl<P: Around> Drive<'_, P> {
                 self.core.slot_failed(slot, failure, now, self.port);
             }
             Start::Died => {
-                let progress = Progress::default();
+                let progress = RingProgress::default();
                 let cause = LossCause::Signal(9);
-                let loss = Loss { cause, pid: 1, oom: false, detail: why(context), progress };
+                let loss = Loss {
+                    cause,
+                    pid: 1,
+                    oom: false,
+                    detail: why(context),
+                    loading: "".into(),
+                    progress,
+                };
                 self.core.slot_lost(slot, epoch, loss, now, self.port);
             }
         }
@@ -292,7 +317,7 @@ impl<P: Around> Drive<'_, P> {
 
     fn die(&mut self, place: usize) {
         let world = self.port.world();
-        let (slot, now) = (World::slot(place), world.now);
+        let (slot, now) = (SimWorld::slot(place), world.now);
         world.bury(place);
         while self.port.world().workers[place].published > 0 {
             self.drain_one(place);
@@ -310,13 +335,14 @@ impl<P: Around> Drive<'_, P> {
         if progress.started == 0 {
             world.contexts.note_fruitless(context, now);
         }
-        let loss = Loss { cause, pid: 1, oom: false, detail: "gone".into(), progress };
+        let loss =
+            Loss { cause, pid: 1, oom: false, detail: "gone".into(), loading: "".into(), progress };
         world.log(|| format!("{slot} is lost: {cause:?}, {progress:?}"));
         self.core.slot_lost(slot, epoch, loss, now, self.port);
     }
 }
 
-/// What a start that came to nothing says.
+/// Returns the message of a failed start.
 pub(crate) fn why(context: ContextId) -> Box<str> {
-    format!("nobody has {context}").into()
+    format!("no worker has {context}").into()
 }

@@ -1,77 +1,76 @@
-//! Whether those who wait for workers get them in time.
+//! Check that waiting tasks get workers in time.
 //!
-//! Time passes in small steps while anybody can do something, and else to the next moment at which somebody wants to. So
-//! what lasts for longer than its bound was forgotten, not late.
+//! Time passes in small steps while any thread can do something, and otherwise jumps to the next event. So if a state
+//! lasts longer than its bound, the engine has forgotten it, and is not merely slow.
 
 use std::collections::BTreeMap;
 
-use gristmill_core::{Config, ContextId, Core, SlotState, Supply, TaskId, Whereabouts};
-use gristmill_wire::{Demand, GPUS_MAX, WHOLE_GPU};
+use gristmill_core::{Config, ContextId, Core, SlotState, Supply, TaskId, TaskLocation};
+use gristmill_wire::{GPUS_MAX, ResourceRequest, WHOLE_GPU};
 
 use crate::contexts::{PLAIN, SETUP_MAX_NS};
-use crate::worker::{Course, Frame, Worker};
-use crate::world::World;
+use crate::plan::RUN_MAX_NS;
+use crate::worker::{Course, Frame, SimWorker};
+use crate::world::SimWorld;
 
-/// How long it may take that somebody sees what can be done: the longest way of a few hundred steps.
+/// Longest time until the engine notices what can be done, nanoseconds: a few hundred steps.
 const STEPS_NS: u64 = 100_000;
-/// The longest run of a task that ends by itself.
-const RUN_MAX_NS: u64 = 500_000;
 
-/// The tasks and the ordinary workers of a context, or of none.
+/// Tasks and ordinary workers of one context, or of none.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pool {
-    /// Tasks that wait for a worker.
+    /// Number of tasks that wait for a worker.
     waiting: u32,
-    /// Workers that have something to do, and what they have behind that for others too.
+    /// Number of workers that have a task, plus the tasks queued behind these that other workers could run.
     work: u32,
-    /// Workers that are there, or are asked for.
+    /// Number of workers that are up or starting.
     live: u32,
-    /// Those of them that have nothing to do.
+    /// Number of workers that are up and have no task.
     idle: u32,
-    /// Processes that have the context, those that leave too.
+    /// Number of processes that have the context, including those that leave.
     all: u32,
     workers_max: u32,
     may_start: bool,
-    /// What each of its workers has.
-    demand: Demand,
-    /// It is there for one more, or those have it that certainly can be spared.
+    /// Resources of each of its workers.
+    demand: ResourceRequest,
+    /// True if the resources of one more worker are free, or are held by workers that can certainly be spared.
     is_there: bool,
 }
 
 impl Pool {
-    /// Whether tasks wait for one more worker, which may be asked for.
+    /// Returns whether tasks wait for one more worker, which may be started.
     const fn lacks(&self) -> bool {
         let has_room = self.all < self.workers_max;
         self.may_start && self.waiting > 0 && self.could_use_more() && has_room
     }
 
-    /// Whether one more worker would have something to do.
+    /// Returns whether one more worker would have something to do.
     const fn could_use_more(&self) -> bool {
         self.waiting + self.work > self.live
     }
 
-    /// Whether what one gathers may be what the other lacks.
+    /// Returns whether two pools compete for resources: one of them needs several CPU slots, or both need memory, or both GPUs.
     fn is_rival(&self, other: &Self) -> bool {
         let (one, other) = (&self.demand, &other.demand);
-        let needs_both = |of: fn(&Demand) -> u64| of(one) > 0 && of(other) > 0;
+        let needs_both = |of: fn(&ResourceRequest) -> u64| of(one) > 0 && of(other) > 0;
         one.places() > 1
             || other.places() > 1
             || needs_both(|demand| demand.memory)
             || needs_both(|demand| demand.gpus.into())
     }
 
-    /// Whether it has a worker that it can certainly spare.
+    /// Returns whether the pool has a worker that it can certainly spare.
     const fn has_spare(&self) -> bool {
         self.waiting == 0 && self.idle > 0 && self.live > self.work
     }
 }
 
-/// Since when something has been so without a break, by whom it concerns.
+/// Times since which a state has held without a break, by the key that it concerns.
 #[derive(Debug)]
 struct Since<K>(BTreeMap<K, u64>);
 
 impl<K: Ord> Since<K> {
-    /// For how long something has been so.
+    /// Returns for how long the state of `key` has held.
     fn lasts(&mut self, key: K, is_so: bool, now: u64) -> u64 {
         if !is_so {
             self.0.remove(&key);
@@ -87,25 +86,25 @@ impl<K> Default for Since<K> {
     }
 }
 
-/// What has lasted for how long.
+/// Durations of the states that must not last.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// A context lacks workers beside one that nobody needs.
+    /// Contexts that lack workers, although the resources of one more worker are free or can be spared.
     wasted: Since<ContextId>,
-    /// It has none, or others have many more.
+    /// Contexts that lack workers while others have more.
     wronged: Since<ContextId>,
-    /// A worker in a slot keeps what was forgotten.
+    /// Slots whose worker keeps a context that was forgotten.
     kept: Since<usize>,
 }
 
 impl Watch {
-    /// Looks at an engine between two steps; what should not be so, if there is something.
-    pub fn look(&mut self, core: &Core, world: &World, config: &Config) -> Option<String> {
+    /// Checks an engine between two steps; returns a description of the first fault.
+    pub fn look(&mut self, core: &Core, world: &SimWorld, config: &Config) -> Option<String> {
         self.forgotten_kept(core, world).or_else(|| self.unfair(core, world, config))
     }
 
-    /// The workers of a forgotten context leave as soon as they have nothing to do.
-    fn forgotten_kept(&mut self, core: &Core, world: &World) -> Option<String> {
+    /// Checks that the workers of a forgotten context leave as soon as they have nothing to do.
+    fn forgotten_kept(&mut self, core: &Core, world: &SimWorld) -> Option<String> {
         for (place, slot) in core.stats().slots.iter().enumerate() {
             let context = world.workers[place].context;
             let is_forgotten = world.contexts.known[&context].is_forgotten;
@@ -117,7 +116,7 @@ impl Watch {
         None
     }
 
-    fn unfair(&mut self, core: &Core, world: &World, config: &Config) -> Option<String> {
+    fn unfair(&mut self, core: &Core, world: &SimWorld, config: &Config) -> Option<String> {
         let Some(pools) = pools(core, world, config) else {
             *self = Self { kept: std::mem::take(&mut self.kept), ..Self::default() };
             return None;
@@ -127,11 +126,11 @@ impl Watch {
         let turns = pools.len() as u64 + 1;
         let (ordinary, spare) = world.workers.split_at(config.workers.into());
         let is_blocked = ordinary.iter().any(is_occupied) || spare.iter().any(is_endless);
-        // Whoever is to leave is expected to: nobody else is asked for the place.
-        let is_awaited = world.workers.iter().any(Worker::outstays);
+        // A worker that must leave is expected to do so; the engine asks no other worker for its CPU slot.
+        let is_awaited = world.workers.iter().any(SimWorker::outstays);
         for (&context, pool) in &pools {
             let lacks = pool.lacks();
-            // What somebody else gathers is kept for it.
+            // Resources that another context gathers are kept for it.
             let mut others = pools.iter().filter(|(other, _)| **other != context);
             let has_rival = others.any(|(_, other)| other.could_use_more() && pool.is_rival(other));
             let is_wasted = lacks && pool.is_there && !has_rival && !is_awaited;
@@ -140,7 +139,7 @@ impl Watch {
                     "tasks in {context} wait beside a worker that idles: {pools:?}"
                 ));
             }
-            // What others have may be of no use to one that needs more than a place, once it has something.
+            // Once a context that needs more than a CPU slot has a worker, the resources of others may be of no use to it.
             let is_content = pool.live > 0 && !pool.demand.is_none();
             let has_more = |other: &Pool| other.live > pool.live + u32::from(pool.live > 0);
             let is_wronged = lacks && !is_content && !is_blocked && pools.values().any(has_more);
@@ -152,20 +151,21 @@ impl Watch {
     }
 }
 
-/// Whether a worker waits for others, or keeps what it has without end.
-fn is_occupied(worker: &Worker) -> bool {
+/// Returns whether a worker waits for other tasks, or never gives up its resources.
+fn is_occupied(worker: &SimWorker) -> bool {
     let waits = worker.stack.iter().any(|frame| frame.waits);
     (worker.is_up && waits) || is_endless(worker)
 }
 
-/// Whether a worker does not end by itself what it does, or leave.
-fn is_endless(worker: &Worker) -> bool {
+/// Returns whether a worker neither ends its task nor leaves by itself.
+fn is_endless(worker: &SimWorker) -> bool {
     let hangs = |frame: &Frame| matches!(frame.course, Course::Hang { .. });
     (worker.is_up && worker.stack.iter().any(hangs)) || worker.outstays()
 }
 
-/// Who has which workers; none where tasks need more than workers, or wait in queues of workers, or nothing runs any more.
-fn pools(core: &Core, world: &World, config: &Config) -> Option<BTreeMap<ContextId, Pool>> {
+/// Counts the tasks and workers of all contexts. Returns `None` if a task requests memory, GPUs or several CPU slots, if tasks
+/// wait in queues of workers, or if the engine has failed.
+fn pools(core: &Core, world: &SimWorld, config: &Config) -> Option<BTreeMap<ContextId, Pool>> {
     let is_demanding = world.ledger.iter().any(|one| one.status.is_none() && !one.demand.is_none());
     if is_demanding || core.failure().is_some() {
         return None;
@@ -196,15 +196,15 @@ fn pools(core: &Core, world: &World, config: &Config) -> Option<BTreeMap<Context
         pool.idle += is_ordinary * u32::from(is_idle);
     }
     for id in core.outstanding(None) {
-        let context = match core.whereabouts(id) {
-            Whereabouts::Ready { .. } => PLAIN,
-            Whereabouts::InContext { context, .. } => context,
-            Whereabouts::Nested { .. } => return None,
-            Whereabouts::Sent { slot, ahead } => {
+        let context = match core.location(id) {
+            TaskLocation::Ready { .. } => PLAIN,
+            TaskLocation::InContext { context, .. } => context,
+            TaskLocation::Nested { .. } => return None,
+            TaskLocation::Sent { slot, ahead } => {
                 let place = usize::from(slot.0);
                 let (worker, waiting) = (&world.workers[place], slots[place].waiting);
                 let is_behind = worker.is_there() && ahead > waiting as usize;
-                // What names no context is for no further worker that has one.
+                // A task that names no context cannot use a further worker of the context.
                 let is_for_others = is_behind && named(world, id) == worker.context;
                 pools.get_mut(&worker.context)?.work += u32::from(is_for_others);
                 continue;
@@ -220,21 +220,21 @@ fn pools(core: &Core, world: &World, config: &Config) -> Option<BTreeMap<Context
     Some(pools)
 }
 
-/// The context that a task names; batches name none.
-fn named(world: &World, id: TaskId) -> ContextId {
+/// Returns the context that a task names; batches name none.
+fn named(world: &SimWorld, id: TaskId) -> ContextId {
     let entry = world.ledger.iter().find(|entry| entry.id == Some(id));
     entry.map_or(PLAIN, |entry| entry.context)
 }
 
-/// What nobody has, or those that certainly can be spared.
+/// Resources that are free, or held by workers that can certainly be spared.
 struct Free {
     places: u16,
     memory: u64,
-    /// Thousandths of each GPU.
+    /// Free thousandths of each GPU.
     gpus: Vec<u32>,
 }
 
-fn free(core: &Core, world: &World, pools: &BTreeMap<ContextId, Pool>) -> Free {
+fn free(core: &Core, world: &SimWorld, pools: &BTreeMap<ContextId, Pool>) -> Free {
     let Supply { memory, gpus } = world.room.supply;
     let gpus = (0..GPUS_MAX).map(|device| WHOLE_GPU * u32::from(gpus >> device & 1)).collect();
     let mut free = Free { places: world.room.workers, memory, gpus };
@@ -251,7 +251,7 @@ fn free(core: &Core, world: &World, pools: &BTreeMap<ContextId, Pool>) -> Free {
             free.places -= demand.places();
         }
         free.memory -= demand.memory;
-        let devices = worker.outfit.equipment.devices;
+        let devices = worker.grant.grant.devices;
         let its = |(device, _): &(usize, &mut u32)| devices >> device & 1 == 1;
         free.gpus.iter_mut().enumerate().filter(its).for_each(|(_, left)| *left -= demand.share());
     }
@@ -259,7 +259,7 @@ fn free(core: &Core, world: &World, pools: &BTreeMap<ContextId, Pool>) -> Free {
 }
 
 impl Free {
-    fn covers(&self, demand: &Demand) -> bool {
+    fn covers(&self, demand: &ResourceRequest) -> bool {
         let devices = self.gpus.iter().filter(|&&left| left >= demand.share().max(1)).count();
         self.places >= demand.places()
             && self.memory >= demand.memory

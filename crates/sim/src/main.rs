@@ -1,4 +1,4 @@
-//! `sim [engine|cluster] [SEED] [--count N] [--first] [--trace]`: one seed, or many of both worlds, until the first fails.
+//! `sim [engine|cluster] [SEED] [--count N] [--first] [--trace]`: runs one seed, or many of both kinds, and reports failures.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its terminal")]
 
 mod many;
@@ -6,12 +6,12 @@ mod many;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-use gristmill_sim::{Cluster, Simulation};
+use gristmill_sim::{SimCluster, Simulation};
 
-/// Seeds run when none is named: of one engine, and of a cluster.
+/// Number of seeds to run if none is named: of one engine, and of a cluster.
 const COUNTS: [u64; 2] = [5_000, 3_000];
 
-/// Which of the two is simulated.
+/// Kind of simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Engine,
@@ -28,7 +28,7 @@ impl Kind {
 }
 
 #[derive(Debug, Default)]
-struct Wish {
+struct CliArgs {
     kind: Option<Kind>,
     seed: Option<u64>,
     count: Option<u64>,
@@ -57,8 +57,8 @@ fn main() -> ExitCode {
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn parse(arguments: &[String]) -> Option<Wish> {
-    let mut wish = Wish::default();
+fn parse(arguments: &[String]) -> Option<CliArgs> {
+    let mut wish = CliArgs::default();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         match argument.as_str() {
@@ -81,7 +81,7 @@ fn run_one(kind: Kind, seed: u64, with_trace: bool) -> bool {
             result.map_or_else(|_| (simulation.trace().to_vec(), false), |one| (one.trace, true))
         }
         Kind::Cluster => {
-            let mut cluster = Cluster::new(seed, with_trace);
+            let mut cluster = SimCluster::new(seed, with_trace);
             let result = catch_unwind(AssertUnwindSafe(|| cluster.run()));
             result.map_or_else(|_| (cluster.trace(), false), |one| (one.trace, true))
         }

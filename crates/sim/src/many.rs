@@ -1,4 +1,4 @@
-//! Many seeds on all cores: what they did together, and which of them failed.
+//! Runs of many seeds on all cores: their sums, and the failures.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -7,19 +7,19 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gristmill_core::Status;
-use gristmill_sim::{Cluster, ClusterReport, Report, Simulation};
+use gristmill_sim::{ClusterReport, Report, SimCluster, Simulation};
 
 use super::Kind;
 
-/// Failures that are told: where more seeds fail, it is for the same few reasons.
+/// Maximum number of reported failures: if more seeds fail, it is for the same few reasons.
 const FAILURES_MAX: usize = 20;
 
 thread_local! {
-    /// What the panic of this thread said.
+    /// Message of this thread's last panic.
     static LAST_WORDS: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// What many seeds did.
+/// Sums of many seeds.
 #[derive(Debug, Default)]
 struct Sums {
     steps: u64,
@@ -28,7 +28,7 @@ struct Sums {
     failures: Vec<(u64, String)>,
 }
 
-/// Runs seeds, if need be until one fails, and prints what came of them; says whether all were good.
+/// Runs seeds, until the first failure if requested, and prints their sums; returns whether all were good.
 pub fn run(kind: Kind, seeds: Range<u64>, stops_at_first: bool) -> bool {
     let began = Instant::now();
     std::panic::set_hook(Box::new(note_panic));
@@ -69,7 +69,7 @@ fn work(kind: Kind, seeds: &Mutex<Range<u64>>, sums: &Mutex<Sums>, failures_max:
     while let Some(seed) = next() {
         let done = catch_unwind(|| match kind {
             Kind::Engine => Sums::of_engine(&Simulation::new(seed, false).run()),
-            Kind::Cluster => Sums::of_cluster(&Cluster::new(seed, false).run()),
+            Kind::Cluster => Sums::of_cluster(&SimCluster::new(seed, false).run()),
         });
         let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
         match done {

@@ -1,4 +1,4 @@
-//! Payloads: what arguments and results say, and the large ones, each of which is freed exactly once.
+//! Payloads: the contents of arguments and results, and the large ones, each of which is freed exactly once.
 
 use std::collections::BTreeMap;
 
@@ -6,29 +6,32 @@ use gristmill_client::BlobTables;
 use gristmill_core::{Block, Payload, PayloadRef};
 use gristmill_wire::Verdict;
 
-use crate::contents::content;
+use crate::random::SeededRandom;
 
-/// The large payloads of one engine.
+/// Size of the longest part, bytes.
+const SIZE_MAX: u64 = 1_500;
+
+/// Large payloads of one engine.
 #[derive(Debug)]
-pub struct Memory {
+pub struct SimMemory {
     blocks: BTreeMap<u64, Vec<u8>>,
     next: u64,
-    /// Payloads are so many bytes at least.
+    /// Minimum size of a payload, bytes.
     padded_size: usize,
-    /// From how many bytes on a payload is a large one; 0 is never.
+    /// Size from which on a payload is large, bytes; 0 if none is.
     large_size: usize,
-    /// Payloads with large parts are there; none: there are no such.
+    /// Payloads with large parts, or `None` if there are none.
     pub blobs: Option<BlobTables>,
 }
 
-impl Memory {
-    /// Without payloads; they are to have `padded_size` bytes at least, and are large from `large_size` on.
+impl SimMemory {
+    /// Creates an empty memory whose payloads have `padded_size` bytes at least, and are large from `large_size` on.
     #[must_use]
     pub const fn new(padded_size: usize, large_size: usize) -> Self {
         Self { blocks: BTreeMap::new(), next: 0, padded_size, large_size, blobs: None }
     }
 
-    /// A payload of some bytes, padded.
+    /// Stores bytes, padded, as a payload.
     pub fn store(&mut self, mut bytes: Vec<u8>) -> Payload {
         bytes.resize(bytes.len().max(self.padded_size), 0);
         if bytes.len() < self.large_size || self.large_size == 0 || self.blobs.is_some() {
@@ -40,7 +43,7 @@ impl Memory {
         Payload::in_arena(block)
     }
 
-    /// A result of some bytes and large parts.
+    /// Stores a result of bytes and large parts.
     pub fn store_result(&mut self, bytes: Vec<u8>, parts: &[u64]) -> Payload {
         let Some(blobs) = self.blobs.as_mut().filter(|_| !parts.is_empty()) else {
             return self.store(bytes);
@@ -49,7 +52,7 @@ impl Memory {
         blobs.store(&bytes, &parts).expect("there is memory")
     }
 
-    /// Arguments of some bytes and large parts, which travel by name.
+    /// Stores arguments of bytes and large parts, which are sent by name.
     pub fn store_arguments(&mut self, bytes: Vec<u8>, parts: &[u64]) -> Payload {
         let Some(blobs) = self.blobs.as_mut().filter(|_| !parts.is_empty()) else {
             return self.store(bytes);
@@ -58,16 +61,16 @@ impl Memory {
         blobs.name(&bytes, &parts).expect("there is memory")
     }
 
-    /// The large parts of a payload, as they are here.
+    /// Returns the large parts of a payload.
     #[must_use]
     pub fn contents(&self, payload: &Payload) -> Vec<Vec<u8>> {
         self.blobs.as_ref().map(|blobs| blobs.contents(payload)).unwrap_or_default()
     }
 
-    /// The bytes of a payload.
+    /// Returns the bytes of a payload.
     ///
     /// # Panics
-    /// It was freed.
+    /// If it was freed.
     #[must_use]
     pub fn get<'a>(&'a self, payload: &'a Payload) -> &'a [u8] {
         if let Some(blobs) = &self.blobs {
@@ -81,24 +84,24 @@ impl Memory {
         }
     }
 
-    /// Drops blocks.
+    /// Frees blocks.
     ///
     /// # Panics
-    /// One was dropped before.
+    /// If one was freed before.
     pub fn free(&mut self, blocks: &mut Vec<Block>) {
         for block in blocks.drain(..) {
             assert!(self.blocks.remove(&block.offset).is_some(), "a block is freed once");
         }
     }
 
-    /// How many large payloads there are.
+    /// Returns the number of large payloads.
     #[must_use]
     pub fn block_count(&self) -> usize {
         self.blobs.as_ref().map_or(self.blocks.len(), BlobTables::payload_count)
     }
 }
 
-/// What a run of a task gives.
+/// Returns the value that a run of a task returns or raises.
 #[must_use]
 pub fn value_of(verdict: Verdict, number: usize, run: u32) -> Vec<u8> {
     let mut bytes = vec![verdict as u8];
@@ -107,22 +110,31 @@ pub fn value_of(verdict: Verdict, number: usize, run: u32) -> Vec<u8> {
     bytes
 }
 
-/// The verdict, the task and the run that a value is of.
+/// Returns the verdict, the task and the run of a value.
 ///
 /// # Panics
-/// It is none.
+/// If the bytes are no value.
 #[must_use]
 pub fn read_value(bytes: &[u8]) -> (u8, usize, u32) {
     let (number, run) = (&bytes[1..9], &bytes[9..13]);
     (bytes[0], number_of(number), u32::from_le_bytes(run.try_into().expect("four bytes")))
 }
 
-/// The number that arguments begin with.
+/// Returns the number at the beginning of arguments.
 ///
 /// # Panics
-/// They have none.
+/// If they are too short.
 #[must_use]
 pub fn number_of(bytes: &[u8]) -> usize {
     let number = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
     usize::try_from(number).expect("a number")
+}
+
+/// Returns the bytes of a part. They follow from its number, so that each receiver can check them.
+#[must_use]
+pub fn content(id: u64) -> Vec<u8> {
+    let mut random = SeededRandom::new(id);
+    let size = 1 + random.index(usize::try_from(SIZE_MAX).expect("small"));
+    let words = std::iter::repeat_with(|| random.next()).flat_map(u64::to_le_bytes);
+    words.take(size).collect()
 }

@@ -1,67 +1,71 @@
-//! What a seed's program does: how many tasks, which faults, how likely.
+//! Plan of a seed's program: the number of tasks, the faults, and their likelihoods.
 
 use gristmill_core::{Budgets, Config, TaskOptions};
-use gristmill_wire::Demand;
+use gristmill_wire::ResourceRequest;
 
+use crate::capacity::EngineCapacity;
 use crate::contexts::ContextPlan;
-use crate::equipment::Room;
-use crate::memory::Memory;
-use crate::random::Random;
+use crate::memory::SimMemory;
+use crate::random::{SeededRandom, pick};
 use crate::worker::Course;
 
-/// The likelihoods of one seed, in percent, and its sizes: drawn once, so that seeds differ in
-/// kind.
+/// Longest run of a task that ends by itself, nanoseconds.
+pub(crate) const RUN_MAX_NS: u64 = 500_000;
+
+/// Likelihoods of one seed, in percent, and its sizes: drawn once, so that seeds differ in kind.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Tasks that the program submits itself.
+    /// Number of tasks that the program submits itself.
     pub tasks: u64,
-    /// A task has parents.
+    /// Likelihood that a task runs for long, and the longest run, nanoseconds.
+    pub long: (u64, u64),
+    /// Likelihood that a task has parents.
     pub parents: u64,
-    /// A task submits tasks.
+    /// Likelihood that a task submits tasks.
     pub nested: u64,
-    /// A task raises.
+    /// Likelihood that a task raises.
     pub raises: u64,
-    /// A task ends its worker.
+    /// Likelihood that a task ends its worker.
     pub exits: u64,
-    /// A task runs until it is stopped, if something will.
+    /// Likelihood that a task runs until it is stopped.
     pub hangs: u64,
-    /// A hanging task ignores the interrupt.
+    /// Likelihood that a hanging task ignores the interrupt.
     pub ignores: u64,
-    /// A submission of the program is a batch.
+    /// Likelihood that a submission of the program is a batch.
     pub batches: u64,
-    /// A task has options.
+    /// Likelihood that a task has options.
     pub options: u64,
-    /// A task needs more than a worker.
+    /// Likelihood that a task requests memory, GPUs or several CPU slots.
     pub demands: u64,
-    /// What there is: each task that needs more fits into one of these.
-    pub rooms: Vec<Room>,
-    /// What it does with contexts.
+    /// Capacities; each task with such a request fits into one of these.
+    pub rooms: Vec<EngineCapacity>,
+    /// Plan for contexts.
     pub contexts: ContextPlan,
-    /// A step of the program cancels something.
+    /// Likelihood that a step of the program cancels a task.
     pub cancels: u64,
-    /// A step kills a worker.
+    /// Likelihood that a step kills a worker.
     pub kills: u64,
-    /// A step kills the keeper, and with it every worker.
+    /// Likelihood that a step kills the keeper, and with it every worker.
     pub keeper: u64,
-    /// A start fails.
+    /// Likelihood that a start fails.
     pub start_failures: u64,
-    /// A future is dropped before its task ends.
+    /// Likelihood that a future is dropped before its task ends.
     pub releases: u64,
-    /// The program shuts down before its tasks have ended.
+    /// True if the program shuts down before its tasks have ended.
     pub shuts_down: bool,
-    /// Nested waits that fit on a worker's stack.
+    /// Number of nested waits that fit on a worker's stack.
     pub stack_max: usize,
-    /// Records that fit into a ring.
+    /// Number of records that fit into a ring.
     pub ring_max: usize,
-    /// Payloads are padded to this, and large from that size on; 0 is never.
+    /// Size to which payloads are padded, and size from which on they are large, bytes; 0 if none is.
     pub payload_sizes: (usize, usize),
-    /// The engine's constants.
+    /// Configuration of the engine.
     pub config: Config,
 }
 
 impl Plan {
     /// Draws a plan.
-    pub fn draw(random: &mut Random) -> Self {
+    pub fn draw(random: &mut SeededRandom) -> Self {
         let workers = 1 + u16::try_from(random.below(4)).expect("small");
         let config = Config {
             workers,
@@ -78,12 +82,13 @@ impl Plan {
                 ..Budgets::default()
             },
             grace_ns: 3_000_000,
-            supply: Room::draw_supply(random),
-            domains: Room::domains(workers),
+            supply: EngineCapacity::draw_supply(random),
+            numa_nodes: EngineCapacity::numa_nodes(workers),
             ..Config::default()
         };
         Self {
             tasks: 5 + random.below(60),
+            long: (20, RUN_MAX_NS),
             parents: pick(random, &[0, 20, 60, 95]),
             nested: pick(random, &[0, 0, 10, 40]),
             raises: pick(random, &[0, 5, 20]),
@@ -93,7 +98,7 @@ impl Plan {
             batches: pick(random, &[0, 0, 20, 90]),
             options: pick(random, &[0, 20, 80]),
             demands: pick(random, &[0, 0, 10, 60]),
-            rooms: vec![Room::of(&config)],
+            rooms: vec![EngineCapacity::of(&config)],
             contexts: ContextPlan::default(),
             cancels: pick(random, &[0, 5, 20]),
             kills: pick(random, &[0, 0, 1, 3]),
@@ -108,15 +113,15 @@ impl Plan {
         }
     }
 
-    /// Where an engine's payloads are.
+    /// Creates the memory of an engine's payloads.
     #[must_use]
-    pub fn memory(&self) -> Memory {
+    pub fn memory(&self) -> SimMemory {
         let (padded_size, large_size) = self.payload_sizes;
-        Memory::new(padded_size, large_size)
+        SimMemory::new(padded_size, large_size)
     }
 
-    /// Draws how a run goes on.
-    pub fn draw_course(&self, random: &mut Random) -> Course {
+    /// Draws the course of a run.
+    pub fn draw_course(&self, random: &mut SeededRandom) -> Course {
         let drawn = random.below(100);
         if drawn < self.raises {
             Course::Raise
@@ -129,21 +134,21 @@ impl Plan {
         }
     }
 
-    /// Whether a task never waits for what it submits.
+    /// Returns whether a task never waits for the tasks that it submits.
     #[must_use]
     pub const fn forgets(&self, number: usize) -> bool {
         number.is_multiple_of(7)
     }
 
-    fn draw_demand(&self, random: &mut Random) -> Demand {
+    fn draw_demand(&self, random: &mut SeededRandom) -> ResourceRequest {
         if self.demands == 0 || !random.chance(self.demands) {
-            return Demand::NONE;
+            return ResourceRequest::NONE;
         }
         pick(random, &self.rooms).draw_demand(random)
     }
 
     /// Draws the options of a task.
-    pub fn draw_options(&self, random: &mut Random, now: u64) -> Option<TaskOptions> {
+    pub fn draw_options(&self, random: &mut SeededRandom, now: u64) -> Option<TaskOptions> {
         let demand = self.draw_demand(random);
         if !random.chance(self.options) {
             return (!demand.is_none()).then(|| TaskOptions { demand, ..TaskOptions::default() });
@@ -164,8 +169,33 @@ impl Plan {
             ..TaskOptions::default()
         })
     }
-}
 
-pub(crate) fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
-    from[random.index(from.len())]
+    /// Adds contexts to the plan, if the seed says so. The choices are drawn separately, so that seeds without contexts do not
+    /// change.
+    pub fn with_contexts(mut self, seed: u64) -> Self {
+        let mut random = SeededRandom::new(seed ^ 0x00c0_17e7);
+        if random.chance(50) {
+            return self;
+        }
+        self.contexts = ContextPlan {
+            count: 1 + random.index(4),
+            named: pick(&mut random, &[20, 60, 95, 100]),
+            forgets: pick(&mut random, &[0, 10, 50]),
+            demands: pick(&mut SeededRandom::new(seed ^ 0x6ea5), &[0, 0, 50, 90]),
+            stay: pick(&mut SeededRandom::new(seed ^ 0x57a7), &[0, 0, 0b10, 0b10_0100, 0b111_1110]),
+        };
+        self.tasks *= pick(&mut random, &[1, 2, 4]);
+        if random.chance(4) {
+            // Workers without a context cannot start, and workers with one can.
+            self.start_failures = 100;
+        }
+        let config = &mut self.config;
+        // A step takes 150 ns: these intervals must be short enough to end while other tasks run.
+        config.context_tenure_ns = pick(&mut random, &[2_000, 50_000, 1_000_000, 100_000_000]);
+        config.recheck_ns = pick(&mut random, &[2_000, 50_000, 1_000_000]);
+        config.backoff_min_ns = pick(&mut random, &[20_000, 500_000]);
+        config.backoff_max_ns = 10 * config.backoff_min_ns;
+        config.leave_grace_ns = pick(&mut SeededRandom::new(seed ^ 0x1ea7e), &[2_000, 1_000_000]);
+        self
+    }
 }

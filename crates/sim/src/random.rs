@@ -1,17 +1,17 @@
-//! The choices of a seed.
+//! Random choices of a seed.
 
 /// A stream of numbers that is a function of its seed (splitmix64).
 #[derive(Debug, Clone)]
-pub struct Random(u64);
+pub struct SeededRandom(u64);
 
-impl Random {
-    /// The stream of a seed.
+impl SeededRandom {
+    /// Creates the stream of a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,19 +19,24 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `limit`, which is not 0.
+    /// Returns a number below `limit`, which must not be 0.
     pub const fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 
-    /// An index into something of `len` elements, which is not 0.
+    /// Returns an index into a sequence of `len` elements; `len` must not be 0.
     #[expect(clippy::cast_possible_truncation, reason = "below a length")]
     pub const fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 
-    /// Whether something happens that does so in `percent` of all cases.
+    /// Returns true in `percent` of all cases.
     pub const fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
+}
+
+/// Draws one of `from`.
+pub(crate) fn pick<T: Copy>(random: &mut SeededRandom, from: &[T]) -> T {
+    from[random.index(from.len())]
 }

@@ -1,72 +1,83 @@
 //! One seed from its first task to its last process.
 
 use gristmill_core::{
-    Budgets, CancelMode, CancelOutcome, Config, ContextId, Core, Origin, Outcome, SlotState,
-    Status, SubmitError, TaskId,
+    Budgets, CancelMode, CancelOutcome, Config, ContextId, Core, Origin, SlotState, Status,
+    SubmitError, TaskId, TaskOutcome,
 };
 
 use crate::drive::{Drive, why};
 use crate::fairness::Watch;
 use crate::plan::Plan;
-use crate::random::Random;
-use crate::world::World;
+use crate::precedence::Precedence;
+use crate::random::SeededRandom;
+use crate::world::SimWorld;
 
-/// Steps after which a seed is said to hang: the longest one needs a tenth.
+/// Number of steps after which a seed counts as hanging: the longest one needs a tenth.
 const STEPS_MAX: u64 = 200_000;
-/// Steps between two looks at who waits: what lasts too long lasts for hundreds.
+/// Number of steps between two checks of waiting tasks: states that last too long last for hundreds of steps.
 const LOOK_STEPS: u64 = 8;
-/// Kinds of steps; where there are contexts one more.
+/// Number of kinds of steps; one more if there are contexts.
 const KINDS: u64 = 16;
 
-/// What one seed did.
+/// Report of one seed.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// Tasks by final state.
+    /// Number of tasks by final state.
     pub finished: [u64; Status::COUNT],
-    /// Workers lost.
+    /// Number of lost workers.
     pub losses: u64,
-    /// Tasks taken back from one worker for another.
+    /// Number of tasks that were taken back from one worker for another.
     pub stolen: u64,
-    /// Answers of given-up placements.
+    /// Number of answers of placements that were given up.
     pub stale: u64,
-    /// What happened, if asked for.
+    /// Trace of all events, if requested.
     pub trace: Vec<String>,
 }
 
-/// A machine, its world and the choices of a seed.
+/// An engine, its world and the choices of a seed.
 #[derive(Debug)]
 pub struct Simulation {
     pub(crate) core: Core,
-    pub(crate) world: World,
+    pub(crate) world: SimWorld,
     pub(crate) plan: Plan,
-    pub(crate) random: Random,
+    pub(crate) random: SeededRandom,
     watch: Watch,
+    precedence: Precedence,
     submitted: u64,
     is_closed: bool,
     steps: u64,
 }
 
 impl Simulation {
-    /// Sets a seed up; with a trace if asked for.
+    /// Sets up a seed; with a trace if requested.
     #[must_use]
     pub fn new(seed: u64, with_trace: bool) -> Self {
-        let mut random = Random::new(seed);
+        let mut random = SeededRandom::new(seed);
         let plan = Plan::draw(&mut random).with_contexts(seed);
         let config: Config = plan.config.clone();
         let memory = plan.memory();
         let trace = with_trace.then(Vec::new);
-        let world = World { trace, ..World::new(&config, plan.ring_max, memory) };
+        let world = SimWorld { trace, ..SimWorld::new(&config, plan.ring_max, memory) };
         let core = Core::new(config);
-        let watch = Watch::default();
-        let mut simulation =
-            Self { core, world, plan, random, watch, submitted: 0, is_closed: false, steps: 0 };
+        let (watch, precedence) = (Watch::default(), Precedence::default());
+        let mut simulation = Self {
+            core,
+            world,
+            plan,
+            random,
+            watch,
+            precedence,
+            submitted: 0,
+            is_closed: false,
+            steps: 0,
+        };
         simulation.define_first(seed);
         simulation
     }
 
-    /// The trace so far.
+    /// Returns the trace so far.
     #[must_use]
     pub fn trace(&self) -> &[String] {
         self.world.trace.as_deref().unwrap_or_default()
@@ -75,7 +86,7 @@ impl Simulation {
     /// Runs the seed.
     ///
     /// # Panics
-    /// When an invariant does not hold.
+    /// If an invariant does not hold.
     pub fn run(&mut self) -> Report {
         self.core.start(self.world.now, &mut self.world);
         while !(self.submitted == self.plan.tasks && self.core.is_drained()) {
@@ -100,7 +111,7 @@ impl Simulation {
         self.world.started.clear();
         self.world.now += self.random.below(300);
         let wake = self.core.next_wake(self.world.now);
-        assert!(wake.is_none() || self.core.has_obligations(), "a wake-up that nobody owes");
+        assert!(wake.is_none() || self.core.has_obligations(), "a wake-up that no thread owes");
         if self.steps.is_multiple_of(LOOK_STEPS) {
             self.watch();
         }
@@ -131,13 +142,13 @@ impl Simulation {
         }
     }
 
-    /// Ends a task that would run for ever.
+    /// Ends a task that would run forever.
     fn stop(&mut self, number: usize) {
         let outcome = self.cancel(number, CancelMode::Running { grace_ns: None });
         assert_eq!(outcome, Some(CancelOutcome::Requested), "it runs, so it can be stopped");
     }
 
-    fn drive(&mut self) -> Drive<'_, World> {
+    fn drive(&mut self) -> Drive<'_, SimWorld> {
         let Self { core, world, plan, random, .. } = self;
         Drive { core, port: world, plan, random }
     }
@@ -202,7 +213,9 @@ impl Simulation {
         }
         if let Err(error) = self.core.admit(&Origin::External) {
             match error {
-                SubmitError::LimitReached { .. } => return false,
+                SubmitError::LimitReached { .. } | SubmitError::BytesReached { .. } => {
+                    return false;
+                }
                 _ => self.submitted = self.plan.tasks,
             }
             return true;
@@ -214,7 +227,7 @@ impl Simulation {
         }
         let parents = self.drive().draw_parents();
         let number = self.drive().submit((Origin::External, None), parents);
-        assert!(number.is_ok(), "what is admitted is accepted");
+        assert!(number.is_ok(), "an admitted task is accepted");
         true
     }
 
@@ -268,6 +281,9 @@ impl Simulation {
     }
 
     fn watch(&mut self) {
+        if let Some(complaint) = self.precedence.look(&self.core, &mut self.world) {
+            panic!("{complaint}");
+        }
         if self.world.contexts.are_none() {
             return;
         }
@@ -277,12 +293,12 @@ impl Simulation {
         }
     }
 
-    /// Asserts that who is refused because of starts that came to nothing is told of those of his own context, or of plain
-    /// workers, without whom nothing goes on.
+    /// Asserts that a task which is refused because of failed starts gets a failure of its own context, or of workers without
+    /// one, which every task needs.
     fn check_refusals(&self) {
         for entry in &self.world.ledger {
             let Some(id) = entry.id.filter(|_| !entry.is_released) else { continue };
-            if let Some(Outcome::StartFailed(failure) | Outcome::ContextFailed(failure)) =
+            if let Some(TaskOutcome::StartFailed(failure) | TaskOutcome::ContextFailed(failure)) =
                 self.core.outcome(id)
             {
                 let is_its = [ContextId(0), entry.context].map(why).contains(&failure.text);
@@ -291,14 +307,14 @@ impl Simulation {
         }
     }
 
-    /// Everything is over: nothing may be left.
+    /// Asserts that nothing is left at the end, and returns the report.
     fn check_end(&mut self) -> Report {
         for number in 0..self.world.ledger.len() {
             let entry = &self.world.ledger[number];
             assert!(entry.status.is_some(), "task {number} has no final state");
             if let Some(id) = entry.id.filter(|_| !entry.is_released) {
                 let view = self.core.task(id).expect("it is not released");
-                assert_eq!(view.status, entry.status, "what was told is what is kept");
+                assert_eq!(view.status, entry.status, "the reported tasks are those that are kept");
             }
         }
         self.world.check_values(&self.core);

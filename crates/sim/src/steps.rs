@@ -1,17 +1,18 @@
-//! What workers do, one small step at a time.
+//! Steps of workers, one small action at a time.
 
 use gristmill_core::{CallProgress, Payload, SlotId};
 use gristmill_wire::{TaskFlags, Verdict};
 
 use crate::memory::value_of;
+use crate::observed::Begun;
 use crate::plan::Plan;
-use crate::random::Random;
-use crate::worker::{Course, Frame, Message};
-use crate::world::{Run, World};
+use crate::random::SeededRandom;
+use crate::worker::{Course, Frame, SimResultRecord};
+use crate::world::{SimRun, SimWorld};
 
-impl World {
-    /// Lets a worker do one thing; says whether there was one.
-    pub fn work(&mut self, slot: usize, plan: &Plan, random: &mut Random) -> bool {
+impl SimWorld {
+    /// Lets a worker do one thing; returns whether there was one.
+    pub fn work(&mut self, slot: usize, plan: &Plan, random: &mut SeededRandom) -> bool {
         if !self.workers[slot].is_up || self.workers[slot].dead.is_some() {
             return false;
         }
@@ -47,8 +48,8 @@ impl World {
         true
     }
 
-    /// Reads the revoked word of the claimed record, or begins it if it was not set.
-    fn take_up(&mut self, slot: usize, plan: &Plan, random: &mut Random) {
+    /// Reads the revoked word of the claimed record, or begins the record if the word was not set.
+    fn take_up(&mut self, slot: usize, plan: &Plan, random: &mut SeededRandom) {
         let now = self.now;
         let worker = &mut self.workers[slot];
         let (record, is_accepted) = worker.claimed.take().expect("something is claimed");
@@ -65,7 +66,8 @@ impl World {
             return;
         }
         let is_nested = record.flags.has(TaskFlags::NESTED) && worker.stack.len() < plan.stack_max;
-        let refusal = if record.revoked {
+        let is_below = worker.stack.is_empty() && !worker.admits(record.priority);
+        let refusal = if record.revoked || is_below {
             Some(Verdict::Skipped)
         } else if !worker.stack.is_empty() && !is_nested {
             Some(Verdict::Declined)
@@ -82,14 +84,14 @@ impl World {
         self.log(|| format!("slot {slot} answers {} {verdict:?}", record.number));
     }
 
-    /// Claims the next call of a batch, or begins it if the batch was not stopped; answers the batch behind the last one.
-    fn next_call(&mut self, slot: usize, plan: &Plan, random: &mut Random) {
+    /// Claims the next call of a batch, or begins it if the batch was not stopped; answers the batch after the last call.
+    fn next_call(&mut self, slot: usize, plan: &Plan, random: &mut SeededRandom) {
         let now = self.now;
         let worker = &mut self.workers[slot];
         let (mut frame, is_claimed) = worker.batch.take().expect("a batch is at hand");
         let sequence = frame.record.sequence;
         let started = u32::try_from(frame.done).expect("few calls");
-        if !is_claimed && frame.done < frame.record.calls.len() {
+        if !is_claimed && frame.done < frame.record.calls.len() && worker.admits(0) {
             worker.calls_claimed = started + 1;
             worker.progress.calls = Some(CallProgress { sequence, started });
             worker.batch = Some((frame, true));
@@ -107,14 +109,14 @@ impl World {
         self.log(|| format!("slot {slot} ends batch {sequence}: {verdict:?}"));
     }
 
-    fn start(&mut self, slot: usize, frame: Frame, plan: &Plan, random: &mut Random) {
+    fn start(&mut self, slot: usize, frame: Frame, plan: &Plan, random: &mut SeededRandom) {
         let number = frame.record.number;
         let now = self.now;
         let is_alone = self.is_alone;
         self.check_room(slot, &frame);
         let entry = &mut self.ledger[number];
         let run = u32::try_from(entry.runs.len()).expect("few runs");
-        entry.runs.push(Run { end: None, has_died: false, saw: frame.record.saw.clone() });
+        entry.runs.push(SimRun { end: None, has_died: false, saw: frame.record.saw.clone() });
         entry.starts += 1;
         entry.running += 1;
         assert!(!is_alone || entry.status.is_none(), "task {number} started after it was final");
@@ -123,7 +125,11 @@ impl World {
         let depth = entry.depth;
         self.log(|| format!("slot {slot} starts {number}, run {run}"));
         self.started.push((frame.record.task, number));
-        let longest = if random.chance(20) { 500_000 } else { 5_000 };
+        let context = self.workers[slot].context;
+        let is_inner = frame.record.flags.has(TaskFlags::NESTED);
+        self.begun.push(Begun { number, context, at: now, is_inner });
+        let (long, long_ns) = plan.long;
+        let longest = if random.chance(long) { long_ns } else { 5_000 };
         let can_nest = depth < 3 && random.chance(plan.nested);
         let worker = &mut self.workers[slot];
         worker.stack.push(Frame {
@@ -135,8 +141,8 @@ impl World {
         });
     }
 
-    /// Moves the innermost task on.
-    fn go_on(&mut self, slot: usize, plan: &Plan, random: &mut Random) -> bool {
+    /// Moves the innermost task on; returns false if it has to wait.
+    fn go_on(&mut self, slot: usize, plan: &Plan, random: &mut SeededRandom) -> bool {
         let now = self.now;
         let worker = &mut self.workers[slot];
         let Some(frame) = worker.stack.last_mut() else { return false };
@@ -152,19 +158,19 @@ impl World {
             frame.to_submit -= 1;
             frame.requested += 1;
             let number = frame.record.number;
-            worker.results.push_back(Message::Request(task, number));
+            worker.results.push_back(SimResultRecord::Request(task, number));
             return true;
         }
         let is_done = |&child: &usize| self.ledger[child].status.is_some();
         let has_all = frame.requested == 0 && frame.children.iter().all(is_done);
         if !has_all && !frame.waits && !plan.forgets(frame.record.number) {
             frame.waits = true;
-            worker.results.push_back(Message::Wait(task, true));
+            worker.results.push_back(SimResultRecord::Wait(task, true));
             return true;
         }
         if frame.waits && has_all {
             frame.waits = false;
-            worker.results.push_back(Message::Wait(task, false));
+            worker.results.push_back(SimResultRecord::Wait(task, false));
             return true;
         }
         if frame.waits || frame.end_at > now {
@@ -184,7 +190,7 @@ impl World {
         let worker = &mut self.workers[slot];
         let frame = worker.stack.pop().expect("something runs");
         if frame.waits {
-            worker.results.push_back(Message::Wait(frame.record.task, false));
+            worker.results.push_back(SimResultRecord::Wait(frame.record.task, false));
         }
         let number = frame.record.number;
         if frame.record.calls.is_empty() {
@@ -196,19 +202,21 @@ impl World {
             worker.answer(&frame.record, (verdict, payload), frame.started_at, now);
             worker.progress.ended = frame.record.sequence + 1;
         } else {
-            worker.results.push_back(Message::Result(frame.record.task, number, verdict));
+            worker.results.push_back(SimResultRecord::Result(frame.record.task, number, verdict));
             let started_at = frame.started_at;
             let done = frame.done + 1;
             worker.batch = Some((Frame { done, ..Frame::new(frame.record, started_at) }, false));
         }
         let entry = &mut self.ledger[number];
+        *self.ends.entry(entry.function).or_insert(0) += 1;
         entry.running -= 1;
         entry.raises += u64::from(verdict != Verdict::Returned);
+        entry.late_returns += u64::from(verdict == Verdict::Returned && entry.has_time);
         entry.runs[frame.run as usize].end = Some(verdict);
         self.log(|| format!("slot {slot} answers {number} {verdict:?}"));
     }
 
-    /// Ends a process: what it ran dies with it; what it wrote stays to be read.
+    /// Ends a process: the tasks that it ran die with it; the records that it wrote stay to be read.
     pub fn bury(&mut self, slot: usize) {
         let worker = &mut self.workers[slot];
         worker.published = worker.results.len();
@@ -223,7 +231,7 @@ impl World {
         worker.batch = None;
     }
 
-    /// When the earliest running task, or start, may end.
+    /// Returns the time at which the earliest running task, or start, may end.
     #[must_use]
     pub fn next_end(&self) -> Option<u64> {
         let live = self.workers.iter().filter(|worker| worker.is_up && worker.dead.is_none());
@@ -234,7 +242,7 @@ impl World {
             .min()
     }
 
-    /// A task that runs and does not end by itself.
+    /// Returns a task that runs and does not end by itself.
     #[must_use]
     pub fn hanging(&self) -> Option<usize> {
         let live = self.workers.iter().filter(|worker| worker.is_up && worker.dead.is_none());
@@ -243,7 +251,7 @@ impl World {
             .map(|frame| frame.record.number)
     }
 
-    /// The slot's id.
+    /// Returns the id of a slot.
     #[must_use]
     pub fn slot(place: usize) -> SlotId {
         SlotId(u16::try_from(place).expect("few slots"))

@@ -1,48 +1,49 @@
-//! A simulated worker: a task ring, a result ring, and one step at a time, so that every
-//! interleaving can happen.
+//! A simulated worker: a task ring, a result ring, and one step at a time, so that every interleaving can happen.
 
 use std::collections::VecDeque;
 
-use gristmill_core::{Attempt, ContextId, Epoch, Outfit, Payload, Progress, TaskId};
+use gristmill_core::{Attempt, ContextId, Epoch, Payload, RingProgress, TaskId, WorkerGrant};
 use gristmill_wire::{AnswerFrame, Span, TaskFlags, Verdict};
 
 /// A task record in the ring.
 #[derive(Debug, Clone)]
-pub struct Record {
-    /// Its sequence.
+pub struct SimTaskRecord {
+    /// Sequence number of the record.
     pub sequence: u64,
-    /// Its task.
+    /// Id of the task.
     pub task: TaskId,
-    /// The program's number of the task; of a batch, of its running call.
+    /// The program's number of the task; in a batch, of its running call.
     pub number: usize,
-    /// A batch: the numbers of all its calls.
+    /// Numbers of all calls, if the record is a batch.
     pub calls: Vec<usize>,
-    /// Which placement it is.
+    /// Placement of the task.
     pub attempt: Attempt,
-    /// Its flags.
+    /// Flags of the task.
     pub flags: TaskFlags,
-    /// Whose results it names, and of which run each is.
+    /// Parents whose results the record names, and the run of each.
     pub saw: Vec<(usize, u32)>,
-    /// The GPUs that it is told of, a bit each.
+    /// Set of the GPUs in the task's grant, one bit each.
     pub devices: u16,
-    /// When it must not start any more; 0 is never.
+    /// Time after which it must not start; 0 if there is none.
     pub deadline_ns: u64,
-    /// The writer wants it back.
+    /// Priority in the record.
+    pub priority: i32,
+    /// True if the writer wants the record back.
     pub revoked: bool,
 }
 
-/// How a run goes on.
+/// Course of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Course {
-    /// Returns.
+    /// The run returns.
     Return,
-    /// Raises.
+    /// The run raises.
     Raise,
-    /// Ends the process.
+    /// The run ends the process.
     Exit,
-    /// Does not end by itself; whether it gives way to an interrupt.
+    /// The run does not end by itself.
     Hang {
-        /// It does not.
+        /// True if it ignores an interrupt.
         ignores: bool,
     },
 }
@@ -50,32 +51,32 @@ pub enum Course {
 /// A task on the worker's stack.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    /// Its record.
-    pub record: Record,
-    /// How it goes on.
+    /// Record of the task.
+    pub record: SimTaskRecord,
+    /// Course of the run.
     pub course: Course,
-    /// When it may end.
+    /// Time from which on it may end.
     pub end_at: u64,
-    /// When it began.
+    /// Time at which it began.
     pub started_at: u64,
-    /// Which run of its task it is.
+    /// Index of the run among those of its task.
     pub run: u32,
-    /// Children it has yet to submit.
+    /// Number of children that it has yet to submit.
     pub to_submit: u64,
-    /// Numbers of children it waits for; filled in as their requests are taken.
+    /// Numbers of the children that it waits for, filled in when their requests are processed.
     pub children: Vec<usize>,
-    /// Requests on their way.
+    /// Number of requests on their way.
     pub requested: u64,
-    /// Whether it waits.
+    /// True if the task waits.
     pub waits: bool,
-    /// Of a batch: calls whose results are written.
+    /// Number of calls of a batch whose results are written.
     pub done: usize,
 }
 
 impl Frame {
-    /// Of a record that is about to begin.
+    /// Creates the frame of a record that is about to begin.
     #[must_use]
-    pub const fn new(record: Record, now: u64) -> Self {
+    pub const fn new(record: SimTaskRecord, now: u64) -> Self {
         Self {
             record,
             course: Course::Return,
@@ -93,89 +94,97 @@ impl Frame {
 
 /// A record in the result ring.
 #[derive(Debug, Clone)]
-pub enum Message {
-    /// The answer to a task.
+pub enum SimResultRecord {
+    /// Answer to a task.
     Answer(AnswerFrame, Payload),
-    /// What came of the next call of a batch: the batch and the call's number.
+    /// Result of the next call of a batch: the batch, the call's number, and its verdict.
     Result(TaskId, usize, Verdict),
-    /// The running task, of this number, submits another.
+    /// Request of the running task, of this number, to submit another.
     Request(TaskId, usize),
-    /// The running task waits, or has ceased to.
+    /// Beginning (true) or end (false) of a wait of the running task.
     Wait(TaskId, bool),
 }
 
-/// A process, or where one was.
+/// State of a slot, with or without a process.
 #[derive(Debug, Default)]
-pub struct Worker {
-    /// Counts the processes of the slot.
+pub struct SimWorker {
+    /// Number of processes that the slot has had.
     pub epoch: Epoch,
-    /// Its context, or that of none.
+    /// Context of the worker; [`PLAIN`](crate::contexts::PLAIN) if it has none.
     pub context: ContextId,
-    /// It was asked for and is not up.
+    /// True if the process was started and is not up yet.
     pub is_starting: bool,
-    /// When its start can end.
+    /// Time at which the start ends.
     pub start_ends_at: u64,
-    /// It is up.
+    /// True if the worker is up.
     pub is_up: bool,
-    /// Since when.
+    /// Time since which it is up.
     pub up_since: u64,
-    /// What it has besides its place, with its context.
-    pub outfit: Outfit,
-    /// It is dead and the notice is under way: the signal.
+    /// Resources of the worker besides its CPU slot, from its context.
+    pub grant: WorkerGrant,
+    /// Signal of which the process died, if the notice is still on its way.
     pub dead: Option<i32>,
-    /// The keeper died.
+    /// True if it died with the keeper.
     pub by_keeper: bool,
-    /// It was asked to leave.
+    /// True if it was asked to leave.
     pub is_retired: bool,
-    /// It does not leave by itself then.
+    /// True if it does not leave by itself when asked.
     pub stays: bool,
-    /// Its task ring.
-    pub ring: VecDeque<Record>,
-    /// The next sequence of the ring.
+    /// Task ring of the worker.
+    pub ring: VecDeque<SimTaskRecord>,
+    /// Next sequence number of the ring.
     pub next_sequence: u64,
-    /// What it says of itself.
-    pub progress: Progress,
-    /// Its claimed record, if it has not begun, and whether the revoked word was read and not set.
-    pub claimed: Option<(Record, bool)>,
-    /// Between two calls of a batch: its frame, and whether the next call was claimed.
+    /// Progress that the worker publishes.
+    pub progress: RingProgress,
+    /// Claimed record that has not begun, with true if its revoked word was read and was not set.
+    pub claimed: Option<(SimTaskRecord, bool)>,
+    /// Frame of a batch between two calls, with true if the next call is claimed.
     pub batch: Option<(Frame, bool)>,
-    /// The batch of which no further call is to begin, its sequence + 1.
+    /// Sequence number + 1 of the batch of which no further call may begin.
     pub stopped: u64,
-    /// Calls claimed of the batch that was begun last.
+    /// Lowest priority that may begin, counted from `i32::MIN`.
+    pub floor: u32,
+    /// Number of claimed calls of the batch that began last.
     pub calls_claimed: u32,
-    /// The GPUs that the process has used, a bit each.
+    /// Set of the GPUs that the process has used, one bit each.
     pub devices: u16,
-    /// What it runs, innermost last.
+    /// Running tasks, innermost last.
     pub stack: Vec<Frame>,
-    /// Its result ring.
-    pub results: VecDeque<Message>,
-    /// How many of these are committed.
+    /// Result ring of the worker.
+    pub results: VecDeque<SimResultRecord>,
+    /// Number of committed records in the result ring.
     pub published: usize,
-    /// The record it is asked to interrupt.
+    /// Sequence number of the record to interrupt.
     pub interrupt: Option<u64>,
 }
 
-impl Worker {
-    /// Whether it has a process, as far as the engine was told.
+impl SimWorker {
+    /// Returns whether the slot has a process, to the engine's knowledge.
     #[must_use]
     pub const fn is_there(&self) -> bool {
         self.is_up || self.is_starting
     }
 
-    /// Whether it was asked to leave and does not by itself.
+    /// Returns whether the worker was asked to leave and does not do so by itself.
     #[must_use]
     pub const fn outstays(&self) -> bool {
         self.is_up && self.is_retired && self.stays
     }
 
-    /// A fresh process for the next epoch.
+    /// Starts a new process with the next epoch.
     pub fn restart(&mut self) {
         let epoch = Epoch(self.epoch.0 + 1);
         *self = Self { epoch, is_starting: true, ..Self::default() };
     }
 
-    /// The answer of this worker to a record that began at some time, if it did.
-    pub fn answer(&mut self, record: &Record, end: (Verdict, Payload), started_at: u64, now: u64) {
+    /// Writes the worker's answer to a record, which began at `started_at` if it did.
+    pub fn answer(
+        &mut self,
+        record: &SimTaskRecord,
+        end: (Verdict, Payload),
+        started_at: u64,
+        now: u64,
+    ) {
         let (verdict, payload) = end;
         let frame = AnswerFrame {
             task: record.task,
@@ -184,17 +193,23 @@ impl Worker {
             attempt: record.attempt,
             verdict,
             payload: payload.kind(),
-            temperature: gristmill_wire::Temperature::Hot,
+            worker_state: gristmill_wire::WorkerState::Hot,
             started_ticks: started_at,
             claimed_before: Span::from_ticks(0),
             ran: Span::from_ticks(now - started_at),
             published_after: Span::from_ticks(0),
             payload_size: 0,
         };
-        self.results.push_back(Message::Answer(frame, payload));
+        self.results.push_back(SimResultRecord::Answer(frame, payload));
     }
 
-    /// Whether the innermost task, if any, lets another one in.
+    /// Returns whether the worker's floor lets a priority begin.
+    #[must_use]
+    pub const fn admits(&self, priority: i32) -> bool {
+        priority.abs_diff(i32::MIN) >= self.floor
+    }
+
+    /// Returns whether the worker can claim a record: it has one, and its innermost task, if any, waits.
     #[must_use]
     pub fn may_claim(&self) -> bool {
         self.is_up

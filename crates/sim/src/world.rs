@@ -1,121 +1,133 @@
-//! The port of the simulation: rings, processes and the ledger of what happened.
+//! Port of the simulation: rings, processes and the ledger of all tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gristmill_core::{
-    Attempt, Budgets, Config, ContextId, Dispatch, KillReason, Outfit, Payload, Port, Progress,
-    Sent, SlotId, Status, TakeBack, TaskId,
+    Attempt, Budgets, Config, ContextId, Dispatch, KillReason, Payload, Port, RingProgress, Sent,
+    SlotId, Status, TakeBackResult, TaskId, WorkerGrant,
 };
 
-use gristmill_wire::{BatchCalls, Demand, Equipment, TaskFlags, Verdict};
+use gristmill_wire::{BatchCalls, FunctionId, ResourceGrant, ResourceRequest, TaskFlags, Verdict};
 
-use crate::contexts::Contexts;
-use crate::equipment::Room;
-use crate::memory::{Memory, number_of};
-use crate::worker::{Frame, Record, Worker};
+use crate::capacity::EngineCapacity;
+use crate::contexts::SimContexts;
+use crate::memory::{SimMemory, number_of};
+use crate::observed::Begun;
+use crate::observed::Inner;
+use crate::worker::{Frame, SimTaskRecord, SimWorker};
 
 /// One run of a task.
 #[derive(Debug, Clone)]
-pub struct Run {
-    /// How it ended, if it has.
+pub struct SimRun {
+    /// Verdict of the run, if it has ended.
     pub end: Option<Verdict>,
-    /// Its worker died of it, or with it.
+    /// True if its worker died during the run.
     pub has_died: bool,
-    /// Its parents, and the run of each whose value it saw.
+    /// Parents of the task, and the run of each whose value it saw.
     pub saw: Vec<(usize, u32)>,
 }
 
-/// A task on its way to where it may run.
+/// One placement of a task in a worker or at a peer.
 #[derive(Debug, Clone)]
-pub struct Placement {
-    /// Which placement it is.
+pub struct SimPlacement {
+    /// Attempt that tells this placement from others.
     pub attempt: Attempt,
-    /// Which engine sent it there, see [`Entry::owner`].
+    /// Engine that sent the task there, see [`ProgramTask::owner`].
     pub by: usize,
-    /// The link that it went over; none: it stayed.
+    /// Link that the task went over, or `None` if it stayed.
     pub link: Option<usize>,
-    /// When it was handed over, by the count of what was sent anywhere.
+    /// Number of chunks that had been sent on all lines when the task was sent.
     pub given_at: u64,
-    /// How often it began there.
+    /// Number of runnable tasks that the sender had sent over that link and that were not final, including this one.
+    pub beside: usize,
+    /// Number of times that the task began there.
     pub starts: u64,
+    /// True if the node has lost the result of this placement.
+    pub is_result_lost: bool,
 }
 
-/// What the program knows of one of its tasks.
+/// State of one task of the program.
 #[derive(Debug, Clone, Default)]
-pub struct Entry {
-    /// Its id.
+pub struct ProgramTask {
+    /// Id of the task.
     pub id: Option<TaskId>,
-    /// Its final state.
+    /// Final state of the task.
     pub status: Option<Status>,
-    /// The numbers of its parents.
+    /// Numbers of the task's parents.
     pub parents: Vec<usize>,
-    /// How often user code began.
+    /// Number of times that user code began.
     pub starts: u64,
-    /// How often it may begin again.
+    /// Budgets for further attempts.
     pub budgets: Budgets,
-    /// How many workers run it.
+    /// Number of workers that run the task.
     pub running: u64,
-    /// What became of each run.
-    pub runs: Vec<Run>,
-    /// How often user code raised, or gave way to an interrupt.
+    /// All runs of the task.
+    pub runs: Vec<SimRun>,
+    /// Number of times that user code raised, or ended because of an interrupt.
     pub raises: u64,
-    /// How often it may have begun where nobody can tell.
+    /// Number of times that it returned when it may have timed out, so that its value does not count.
+    pub late_returns: u64,
+    /// Number of times that the task may have begun but no engine can tell.
     pub unknowns: u64,
-    /// Where it was sent.
-    pub placements: Vec<Placement>,
-    /// Somebody asked to stop it even if it runs.
+    /// All placements of the task.
+    pub placements: Vec<SimPlacement>,
+    /// True if the program has asked to stop it even if it runs.
     pub may_stop: bool,
-    /// How often it died with its worker.
+    /// Number of times that it died with its worker.
     pub deaths: u64,
-    /// Somebody asked to cancel it, or it can be cancelled with its parent.
+    /// True if the program has asked to cancel it, or it can be cancelled with its parent.
     pub may_cancel: bool,
-    /// It has a timeout or a deadline.
+    /// True if it has a timeout or a deadline.
     pub has_time: bool,
-    /// Its future is gone.
+    /// True if its future is dropped.
     pub is_released: bool,
-    /// How many tasks are above it: 0 is the program's own.
+    /// Number of tasks above it: 0 for the program's own.
     pub depth: u64,
-    /// The engine that it was submitted to: 0 is the program's client, others are those of leases.
+    /// Engine that the task was submitted to: 0 is the program's client, others belong to leases.
     pub owner: usize,
-    /// The large parts of its arguments.
+    /// Large parts of its arguments.
     pub arguments: Vec<u64>,
-    /// How many large parts it returns.
+    /// Number of large parts that it returns.
     pub outputs: u64,
-    /// It returns others with each run.
+    /// True if it returns different parts on each run.
     pub varies: bool,
-    /// Its result could stay where it was made, and be made again.
+    /// True if its result could stay where it was made, and be made again.
     pub may_stay: bool,
-    /// What it needs besides a worker.
-    pub demand: Demand,
-    /// The context that it runs in, or that of none.
+    /// Resources that it needs besides a worker.
+    pub demand: ResourceRequest,
+    /// Priority of the task; that of a batch is 0.
+    pub priority: i32,
+    /// Context that it runs in; [`PLAIN`](crate::contexts::PLAIN) if it names none.
     pub context: ContextId,
-    /// The kinds of contexts that it has heard of, a bit each.
+    /// Set of the kinds of contexts that the task knows, one bit each.
     pub handles: u32,
-    /// The task that submitted it.
+    /// Task that submitted it.
     pub submitter: Option<TaskId>,
-    /// It can never be sent.
+    /// Function that it calls.
+    pub function: FunctionId,
+    /// True if it can never be sent.
     pub is_unsendable: bool,
-    /// The batch that it travels in, as long as it does, and its place there.
+    /// Batch that it is part of, while it is, and its index there.
     pub batch: Option<(TaskId, usize)>,
 }
 
-impl Entry {
-    /// How often user code may have begun, after what has happened.
+impl ProgramTask {
+    /// Returns the largest number of times that user code may have begun, given the events so far.
     #[must_use]
     pub fn starts_max(&self) -> u64 {
         let Budgets { retries, loss_retries, timeout_retries } = self.budgets;
         1 + u64::from(retries).min(self.raises)
-            + u64::from(timeout_retries).min(self.raises + self.deaths)
+            + u64::from(timeout_retries).min(self.raises + self.deaths + self.late_returns)
             + u64::from(loss_retries).min(self.deaths + self.unknowns)
     }
 
-    /// Whether it raised so often that it is not repeated; nothing is, where all is cancelled.
+    /// Returns whether it raised so often that it is not repeated. A task that may be cancelled is never repeated.
     fn has_spent_retries(&self) -> bool {
         self.raises > u64::from(self.budgets.retries) || (self.raises > 0 && self.may_cancel)
     }
 
-    /// Whether it was lost so often that it is not repeated, or has killed too many workers; nothing is, where all is
-    /// cancelled.
+    /// Returns whether it was lost so often that it is not repeated, or has killed too many workers. A task that may be
+    /// cancelled is never repeated.
     fn has_spent_losses(&self) -> bool {
         let losses = self.deaths + self.unknowns;
         let is_killer = self.deaths >= u64::from(Config::default().kills_max);
@@ -123,82 +135,92 @@ impl Entry {
             || (losses > 0 && (self.may_cancel || is_killer))
     }
 
-    /// Whether the program's client has it, and not some node's engine.
+    /// Returns whether the program's client owns the task, not a node's engine.
     #[must_use]
     pub const fn is_clients(&self) -> bool {
         self.owner == 0
     }
 
-    /// Whether its last placement began, and is not one of which another try is made.
+    /// Returns whether its last placement began and will not be followed by another attempt.
     #[must_use]
     pub fn is_begun(&self) -> bool {
-        let has_begun = self.placements.last().is_some_and(|last| last.starts > 0);
-        // Older runs may go on where nobody waits for them any more.
-        let is_on = |run: &Run| match run.end {
+        let is_current = |last: &SimPlacement| last.starts > 0 && !last.is_result_lost;
+        let has_begun = self.placements.last().is_some_and(is_current);
+        // Older runs may continue although no engine waits for them any more.
+        let is_on = |run: &SimRun| match run.end {
             None => !run.has_died,
             Some(end) => end == Verdict::Returned,
         };
         has_begun && self.runs.last().is_some_and(is_on)
     }
 
-    /// Whether a run of this number returned.
+    /// Returns whether a run returned.
     #[must_use]
     pub fn has_returned(&self, run: u32) -> bool {
         self.runs.get(run as usize).is_some_and(|run| run.end == Some(Verdict::Returned))
     }
 }
 
-/// Everything outside of the machine.
+/// The world outside of the engine.
 #[derive(Debug)]
-pub struct World {
-    /// One per slot.
-    pub workers: Vec<Worker>,
-    /// One per task, by number.
-    pub ledger: Vec<Entry>,
-    /// The numbers of a batch's calls, and how many results of it were taken in.
+pub struct SimWorld {
+    /// Workers, one per slot.
+    pub workers: Vec<SimWorker>,
+    /// Ledger of all tasks, by number.
+    pub ledger: Vec<ProgramTask>,
+    /// Numbers of each batch's calls, and the number of its results so far.
     pub batches: BTreeMap<TaskId, (Vec<usize>, usize)>,
-    /// What its tasks may have.
-    pub room: Room,
-    /// What its workers may keep ready.
-    pub contexts: Contexts,
-    /// Starts that come to nothing in a row before nobody tries any more.
+    /// Capacity for the tasks.
+    pub room: EngineCapacity,
+    /// Contexts of the workers.
+    pub contexts: SimContexts,
+    /// Number of consecutive failed starts after which the engine gives up.
     pub start_failures_max: u32,
-    /// Records that fit into a ring.
+    /// Number of records that fit into a ring.
     pub ring_max: usize,
-    /// The large payloads.
-    pub memory: Memory,
-    /// Tasks whose user code began since this was emptied.
+    /// Large payloads.
+    pub memory: SimMemory,
+    /// Tasks whose user code began since this vector was emptied.
     pub started: Vec<(TaskId, usize)>,
-    /// Tasks of others that were refused: they are yet to hear of it.
+    /// Calls that began since this vector was emptied, for the check of priorities.
+    pub begun: Vec<Begun>,
+    /// Children that were sent to run in the wait of their parents, since this vector was emptied.
+    pub inner: Vec<Inner>,
+    /// Number of ended calls by function.
+    pub ends: BTreeMap<FunctionId, u64>,
+    /// Inbound tasks that were refused; the ledger has no final state for them until their owners learn of it.
     pub refused: BTreeSet<TaskId>,
-    /// All workers are here, so that what becomes of a task is known at once.
+    /// True if all workers belong to one engine, so that the fate of a task is known at once.
     pub is_alone: bool,
-    /// Which engine's it is, see [`Entry::owner`].
+    /// Engine of this world, see [`ProgramTask::owner`].
     pub engine: usize,
-    /// The engine was given up: its processes end whatever they do.
+    /// True if the engine was given up: its processes end regardless of their tasks.
     pub is_ending: bool,
-    /// The clock.
+    /// Time of the engine's clock, nanoseconds.
     pub now: u64,
-    /// What happened, line by line, if wanted.
+    /// Trace of all events, one per line, if requested.
     pub trace: Option<Vec<String>>,
-    /// Whose world it is, and what time the trace says, where there are several.
+    /// Name of the world, and the time for its trace, if there are several.
     pub who: Option<(String, u64)>,
 }
 
-impl World {
-    /// Workers that are to come, and nothing that has happened.
+impl SimWorld {
+    /// Creates a world in which no worker has started.
     #[must_use]
-    pub fn new(config: &Config, ring_max: usize, memory: Memory) -> Self {
+    pub fn new(config: &Config, ring_max: usize, memory: SimMemory) -> Self {
         Self {
-            room: Room::of(config),
-            contexts: Contexts::default(),
+            room: EngineCapacity::of(config),
+            contexts: SimContexts::default(),
             start_failures_max: config.start_failures_max,
-            workers: (0..config.slot_count()).map(|_| Worker::default()).collect(),
+            workers: (0..config.slot_count()).map(|_| SimWorker::default()).collect(),
             ledger: Vec::new(),
             batches: BTreeMap::new(),
             ring_max,
             memory,
             started: Vec::new(),
+            begun: Vec::new(),
+            inner: Vec::new(),
+            ends: BTreeMap::new(),
             refused: BTreeSet::new(),
             is_alone: true,
             engine: 0,
@@ -218,13 +240,21 @@ impl World {
         }
     }
 
-    /// The worker of a slot.
-    pub fn worker(&mut self, slot: SlotId) -> &mut Worker {
+    /// Returns the record of a child that is sent to run in the wait of its parent.
+    fn inner_of(&self, number: usize, slot: usize) -> Inner {
+        let has_floor = |place: &usize| self.workers[*place].floor > 0;
+        let places = 0..self.workers.len();
+        let kept = places.filter(has_floor).fold(0, |all, place| all | 1 << place);
+        Inner { number, slot, kept }
+    }
+
+    /// Returns the worker of a slot.
+    pub fn worker(&mut self, slot: SlotId) -> &mut SimWorker {
         &mut self.workers[usize::from(slot.0)]
     }
 }
 
-impl Port for World {
+impl Port for SimWorld {
     fn send(&mut self, slot: SlotId, frame: Dispatch<'_>) -> Sent {
         let bytes = self.memory.get(frame.payload);
         let calls = if frame.flags.has(TaskFlags::BATCH) { calls_of(bytes) } else { Vec::new() };
@@ -233,18 +263,18 @@ impl Port for World {
         let entry = &self.ledger[number];
         assert!(!self.is_alone || entry.status.is_none(), "a final task was sent");
         if !calls.is_empty() {
-            // The world hears of a batch before the program is told its id.
+            // The world gets a batch before the program is told its id.
             let known = self.batches.entry(frame.id).or_insert_with(|| (calls.clone(), 0));
             assert_eq!(calls, known.0, "a batch is sent with its own calls");
         }
         if entry.is_unsendable {
             return Sent::Failed(Payload::copy_from(b"too large"));
         }
-        let equipment = frame.extension.map_or(Equipment::NONE, |one| one.equipment);
-        self.check_equipment(slot, number, equipment);
-        self.check_places_given(slot, frame.places, equipment);
-        let told = frame.extension.map(|one| one.context);
-        self.check_context(slot, number, told, frame.flags);
+        let grant = frame.extension.map_or(ResourceGrant::NONE, |one| one.grant);
+        self.check_grant(slot, number, grant);
+        self.check_places_given(slot, frame.places, grant);
+        let named = frame.extension.map(|one| one.context);
+        self.check_context(slot, number, named, frame.flags);
         let ring_max = self.ring_max;
         let worker = self.worker(slot);
         assert!(worker.is_up && !worker.is_retired, "a task was sent to a slot without a worker");
@@ -253,7 +283,7 @@ impl Port for World {
         }
         let sequence = worker.next_sequence;
         worker.next_sequence += 1;
-        worker.ring.push_back(Record {
+        worker.ring.push_back(SimTaskRecord {
             sequence,
             task: frame.id,
             number,
@@ -261,15 +291,20 @@ impl Port for World {
             attempt: frame.attempt,
             flags: frame.flags,
             saw,
-            devices: equipment.devices,
+            devices: grant.devices,
             deadline_ns: frame.extension.map_or(0, |extension| extension.deadline_ns),
+            priority: frame.extension.map_or(0, |extension| extension.priority),
             revoked: false,
         });
+        if frame.flags.has(TaskFlags::NESTED) {
+            let inner = self.inner_of(number, usize::from(slot.0));
+            self.inner.push(inner);
+        }
         self.log(|| format!("send {number} attempt {} to {slot} as {sequence}", frame.attempt.0));
         Sent::Written(sequence)
     }
 
-    fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBack>) {
+    fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBackResult>) {
         let worker = self.worker(slot);
         for &sequence in sequences {
             let in_ring = worker.ring.iter_mut().find(|record| record.sequence == sequence);
@@ -279,7 +314,7 @@ impl Port for World {
                 record.revoked = true;
             }
             let is_claimed = sequence < worker.progress.claimed;
-            taken.push(if is_claimed { TakeBack::Undecided } else { TakeBack::Taken });
+            taken.push(if is_claimed { TakeBackResult::Undecided } else { TakeBackResult::Taken });
         }
         let verdicts = taken.clone();
         self.log(|| format!("take back {sequences:?} from {slot}: {verdicts:?}"));
@@ -312,7 +347,12 @@ impl Port for World {
         SINGLE
     }
 
-    fn progress(&self, slot: SlotId) -> Progress {
+    fn set_floor(&mut self, slot: SlotId, priority: i32) {
+        self.worker(slot).floor = priority.abs_diff(i32::MIN);
+        self.log(|| format!("floor of {slot} is {priority}"));
+    }
+
+    fn progress(&self, slot: SlotId) -> RingProgress {
         self.workers[usize::from(slot.0)].progress
     }
 
@@ -337,14 +377,14 @@ impl Port for World {
         self.log(|| format!("kill {slot}: {why:?}"));
     }
 
-    fn spawn(&mut self, slot: SlotId, context: ContextId, outfit: Outfit) {
-        self.spawn_with(slot, context, outfit);
+    fn spawn(&mut self, slot: SlotId, context: ContextId, grant: WorkerGrant) {
+        self.spawn_with(slot, context, grant);
     }
 
     fn retire(&mut self, slot: SlotId) {
         let is_ending = self.is_ending;
         let is_refused = |frame: &Frame| {
-            let Record { number, task, .. } = frame.record;
+            let SimTaskRecord { number, task, .. } = frame.record;
             self.ledger[number].status == Some(Status::Refused) || self.refused.contains(&task)
         };
         let worker = &self.workers[usize::from(slot.0)];
@@ -362,7 +402,7 @@ impl Port for World {
             self.finish_batch(&calls[results..], status);
             return;
         }
-        let alone = |entry: &Entry| entry.id == Some(task);
+        let alone = |entry: &ProgramTask| entry.id == Some(task);
         let number = if handle == SINGLE {
             self.ledger.iter().position(alone).expect("it was split off")
         } else {
@@ -381,7 +421,7 @@ impl Port for World {
     }
 }
 
-impl World {
+impl SimWorld {
     /// Ends a task.
     pub fn end_task(&mut self, task: TaskId, number: usize, status: Status) {
         self.log(|| format!("finished {number}: {status:?}"));
@@ -404,7 +444,7 @@ impl World {
         }
     }
 
-    /// Takes in what came of a call of a batch.
+    /// Processes the result of a call of a batch.
     pub fn take_result(&mut self, batch: TaskId, number: usize, verdict: Verdict) {
         let (calls, results) = self.batches.get_mut(&batch).expect("it is a batch");
         assert_eq!(calls[*results], number, "results come in order, of its own calls");
@@ -437,10 +477,10 @@ impl World {
     }
 }
 
-/// The handle of a task that was split off a batch.
+/// Handle of a task that was split off a batch.
 const SINGLE: u64 = u64::MAX;
 
-/// The numbers that the calls of a batch carry.
+/// Returns the numbers that the calls of a batch carry.
 fn calls_of(bytes: &[u8]) -> Vec<usize> {
     let mut calls = BatchCalls::new(bytes);
     std::iter::from_fn(|| calls.take().expect("whole calls")).map(number_of).collect()

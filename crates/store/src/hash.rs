@@ -1,4 +1,4 @@
-//! The hash of blobs: BLAKE3, a gigabyte a second or more on one core.
+//! The hash of blobs: BLAKE3, which hashes a gigabyte a second or more on one core.
 
 use gristmill_shm::BlockPart;
 use gristmill_wire::Digest;
@@ -6,7 +6,7 @@ use gristmill_wire::Digest;
 /// Bytes that are hashed at a time: they stay in a core's cache from the copy to the hash.
 const STEP: usize = 128 << 10;
 
-/// What the bytes of a block hash to. Found once for each block, unless somebody can write to it.
+/// Returns the hash of a block's bytes. The block remembers it, unless other processes can write to the block.
 #[must_use]
 pub fn digest_of(part: &BlockPart) -> Digest {
     part.digest().unwrap_or_else(|| {
@@ -18,18 +18,18 @@ pub fn digest_of(part: &BlockPart) -> Digest {
     })
 }
 
-/// Hashes a blob while its bytes come.
+/// A hasher of a blob whose bytes arrive over time. The caller compares the digest with the blob's name.
 #[derive(Debug, Default)]
 pub struct Verifier {
     hasher: blake3::Hasher,
-    /// Bytes that were hashed.
+    /// Bytes hashed so far.
     hashed: u64,
-    /// Other processes may write to a block: what is hashed is a copy, to which nobody can.
+    /// A private copy of the bytes to hash: other processes may write to the block itself meanwhile.
     copy: Vec<u8>,
 }
 
 impl Verifier {
-    /// Hashes the bytes of a block up to `received` that were not hashed yet.
+    /// Hashes the bytes of a block up to `received` that were not hashed before.
     pub fn follow(&mut self, part: &BlockPart, received: u64) {
         self.copy.resize(STEP, 0);
         while self.hashed < received {
@@ -43,19 +43,19 @@ impl Verifier {
         }
     }
 
-    /// Hashes bytes behind those that were hashed before.
+    /// Hashes bytes that follow those hashed before.
     pub fn take(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
         self.hashed += bytes.len() as u64;
     }
 
-    /// Bytes that were hashed.
+    /// Returns the number of bytes hashed so far.
     #[must_use]
     pub const fn hashed(&self) -> u64 {
         self.hashed
     }
 
-    /// What they hash to.
+    /// Returns the hash of the bytes so far.
     #[must_use]
     pub fn digest(&self) -> Digest {
         Digest::of(*self.hasher.finalize().as_bytes(), self.hashed)
@@ -79,11 +79,12 @@ mod tests {
         }
         assert_eq!(verifier.digest(), digest_of(&part));
         assert_eq!(verifier.digest(), Digest::of(*blake3::hash(&bytes).as_bytes(), 300_000));
+        // `digest_of` has stored the digest in the block.
         assert_eq!(part.digest(), Some(verifier.digest()), "found once");
     }
 
     #[test]
-    fn what_somebody_can_write_to_is_hashed_again() {
+    fn a_writable_block_is_hashed_again() {
         let arena = ClientArena::create(0).expect("an arena");
         let part = arena.store(b"before").expect("a block");
         let before = digest_of(&part);

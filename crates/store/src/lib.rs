@@ -1,24 +1,31 @@
-//! Blobs: large parts of payloads, named by a hash of their bytes.
+//! Content-addressed blobs: large parts of payloads, named by a hash of their bytes.
 //!
-//! | part | what it is |
+//! | part | purpose |
 //! |---|---|
-//! | [`digest_of`], [`Verifier`] | the hash of a block, at once or as its bytes come |
-//! | [`Store`] | the blobs of one node: those that come, those that are there, those on disk |
-//! | [`Spread`] | the plan of a client: who has which blob, who needs it, who gives it to whom. Pure: no clock, no bytes |
+//! | [`digest_of`], [`Verifier`] | the hash of a block, computed at once or while its bytes arrive |
+//! | [`Store`] | the blobs of one node: in transfer, in memory, on disk |
+//! | [`BroadcastPlan`] | a client's plan of which node gets which blob from which source. Pure: no clock, no bytes |
 //!
-//! Guarantees: a blob is given out only once all of its bytes were found to hash to its name; one that somebody uses stays
-//! in memory; what nobody uses is kept up to a limit, and goes to disk, or away, above that.
-//! Not here: sockets and threads. Whoever has those moves the bytes.
-// Blocks are in mapped memory, which models do without.
+//! Guarantees: a blob is handed out as complete ([`BlobAvailability::Here`]) only after all of its bytes hash to its name.
+//! Callers must check this before they call [`Store::complete`] or [`Store::adopt`]; the store checks what it reads back from
+//! disk. A blob that still arrives is handed out unchecked, and marked so. A blob in use stays in memory. Unused blobs stay
+//! in memory up to a limit; above it, the store moves them to disk or drops them.
+//! Not here: threads and sockets. Callers bring both, and move the bytes between nodes.
+// Blocks are in mapped memory, which loom models do not have.
 #![cfg(not(gristmill_loom))]
 #![forbid(unsafe_code)]
 
+mod availability;
+mod broadcast;
 mod hash;
 mod spill;
-mod spread;
 mod state;
 mod store;
 
+pub use availability::{BlobAvailability, BlobLimits, BlobProgress, InsertOutcome, StoreCounts};
+pub use broadcast::{
+    BroadcastAction, BroadcastNode, BroadcastOptions, BroadcastPlan, BroadcastSource,
+    BroadcastTopology, Stage,
+};
 pub use hash::{Verifier, digest_of};
-pub use spread::{Giver, Node, Spread, SpreadOptions, Stage, Step, Topology};
-pub use store::{Adoption, BlobLimits, Progress, Store, StoreCounts, Want};
+pub use store::Store;

@@ -1,7 +1,7 @@
-//! The file that blobs are in for which memory is not meant.
+//! The file for blobs that exceed the memory limit.
 //!
-//! It has no name: the system takes it back with the process, whatever ends that. Its space is used again and does not
-//! shrink.
+//! The file has no name, so the operating system frees it with the process, however the process ends. Freed space in the
+//! file is used again; the file does not shrink.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,36 +9,37 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use gristmill_shm::{BlockPart, Space};
+use gristmill_shm::{BlockPart, RegionAllocator};
 use gristmill_wire::Digest;
 
 use crate::hash::Verifier;
 
-/// Bytes that are moved at a time.
+/// Bytes that are read or written at a time.
 const STEP: usize = 256 << 10;
-/// More than any disk has.
+/// Size of the file's address space, bytes: more than any disk has.
 const ADDRESSES: u64 = 1 << 50;
 
-/// Files of one process that may have their names at the same time.
+/// Number of names that are tried. A file loses its name right after it is made, so a name is taken only if a crash left it
+/// behind or another thread makes a file at this moment.
 const NAMES_MAX: u32 = 1000;
 
-/// A piece of the file.
+/// A range of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
     offset: u64,
-    /// Bytes.
+    /// Bytes in the range.
     pub size: u64,
 }
 
-/// The file, and which parts of it are in use.
+/// The file, and the ranges of it that are in use.
 #[derive(Debug)]
 pub struct Spill {
     file: Arc<File>,
-    space: Space,
+    space: RegionAllocator,
 }
 
 impl Spill {
-    /// Makes a file in a directory.
+    /// Creates the file in a directory, and removes its name.
     pub fn create(directory: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
@@ -49,37 +50,37 @@ impl Spill {
                 opened => {
                     let file = Arc::new(opened?);
                     std::fs::remove_file(&path)?;
-                    return Ok(Self { file, space: Space::new(0, ADDRESSES) });
+                    return Ok(Self { file, space: RegionAllocator::new(0, ADDRESSES) });
                 }
             }
         }
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Takes room for so many bytes.
+    /// Reserves `size` bytes. Returns `None` if the address space has no free range of this size.
     pub fn take(&mut self, size: u64) -> Option<Extent> {
         let taken = self.space.take(size)?;
         Some(Extent { offset: taken.offset, size })
     }
 
-    /// Gives room back.
+    /// Releases a range.
     pub fn give_back(&mut self, extent: Extent) {
         self.space.give_back(extent.offset);
     }
 
-    /// As one whose disk has failed: nothing can be read or written any more.
+    /// Makes all later reads and writes fail, as a failed disk does.
     pub fn fail(&mut self) -> io::Result<()> {
         self.file = Arc::new(File::open("/dev/null")?);
         Ok(())
     }
 
-    /// What the bytes are read from and written to, without the lock around this.
+    /// Returns the file, for reads and writes without the store's lock.
     pub fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)
     }
 }
 
-/// Writes a block.
+/// Writes a block to a range of the file.
 pub fn write(file: &File, extent: Extent, part: &BlockPart) -> io::Result<()> {
     let mut copy = vec![0; STEP];
     let mut done = 0;
@@ -94,7 +95,7 @@ pub fn write(file: &File, extent: Extent, part: &BlockPart) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads a block; gives what its bytes hash to, which may have changed on the disk.
+/// Reads a block from a range of the file. Returns the hash of the bytes read, because the disk may have changed them.
 pub fn read(file: &File, extent: Extent, part: &BlockPart) -> io::Result<Digest> {
     let mut copy = vec![0; STEP];
     let mut verifier = Verifier::default();
@@ -110,7 +111,7 @@ pub fn read(file: &File, extent: Extent, part: &BlockPart) -> io::Result<Digest>
     Ok(verifier.digest())
 }
 
-/// Reads bytes from an offset on; how many.
+/// Reads bytes of a range, from `offset` on, to the buffer `space`. Returns the number of bytes read.
 pub fn read_some(file: &File, extent: Extent, offset: u64, space: &mut [u8]) -> io::Result<usize> {
     let left = usize::try_from(extent.size.saturating_sub(offset)).unwrap_or(usize::MAX);
     let count = left.min(space.len());

@@ -1,76 +1,19 @@
 //! The blobs of one node.
 //!
-//! Any thread may ask. Bytes move without the lock: it is held for as long as a look into a table takes.
+//! Any thread may call the store. Bytes move without the lock, which is held only for accesses to a table.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gristmill_shm::{ArenaError, BlockPart, ClientArena};
 use gristmill_wire::{BlobName, Digest};
 
+use crate::availability::{BlobAvailability, BlobLimits, BlobProgress, InsertOutcome, StoreCounts};
 use crate::spill::{self, Spill};
-use crate::state::{Blob, Place, State, Unused};
+use crate::state::{Blob, BlobLocation, SpillOutcome, State, Unused};
 
 /// Bytes that are copied at a time.
 const COPY_STEP: usize = 256 << 10;
-
-/// How much is kept that nobody uses.
-#[derive(Debug, Clone)]
-pub struct BlobLimits {
-    /// Bytes of memory, with what is used. What is used stays, whatever this says.
-    pub memory: u64,
-    /// Bytes on disk; 0: nothing goes there.
-    pub disk: u64,
-    /// Where the file on disk is made.
-    pub directory: PathBuf,
-}
-
-/// What there is of a blob that somebody wants.
-#[derive(Debug)]
-#[must_use]
-pub enum Want {
-    /// All of it.
-    Here(BlockPart),
-    /// It comes to this block, and was wanted before.
-    Coming(BlockPart),
-    /// It is to come to this block: somebody has to be asked for it.
-    Missing(BlockPart),
-    /// It is on disk: [`Store::restore`] is due.
-    OnDisk(BlockPart),
-}
-
-/// What came of a blob that was made here, with the block that it is in: who has that keeps it here.
-#[derive(Debug)]
-#[must_use]
-pub enum Adoption {
-    /// Nobody waits for its bytes.
-    Here(BlockPart),
-    /// Its bytes are in the block where others waited for them.
-    Came(BlockPart),
-    /// Somebody writes to that block right now: it is to be tried again.
-    Busy,
-}
-
-/// How far a blob has come.
-#[derive(Debug)]
-pub struct Progress {
-    /// Where it comes to.
-    pub part: BlockPart,
-    /// Bytes from its start that are there.
-    pub received: u64,
-    /// All are, and were found to be the right ones.
-    pub is_complete: bool,
-}
-
-/// What a store holds, bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct StoreCounts {
-    /// In memory, used or not.
-    pub in_memory: u64,
-    /// On disk.
-    pub on_disk: u64,
-}
 
 #[derive(Debug)]
 struct Shared {
@@ -84,7 +27,7 @@ struct Shared {
 pub struct Store(Arc<Shared>);
 
 impl Store {
-    /// None yet; blobs get blocks of `arena`.
+    /// Creates a store without blobs, which allocates its blocks in `arena`.
     #[must_use]
     pub fn new(arena: ClientArena, limits: BlobLimits) -> Self {
         let state = State::default();
@@ -95,32 +38,50 @@ impl Store {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The block of a blob, to which it comes if it is not there.
+    /// Returns the block of a blob. If the blob is missing or on disk, allocates the block in which its bytes will arrive.
     ///
     /// # Errors
-    /// There is no memory for it, even without the blobs that nobody uses: [`Self::make_room`] tells which went.
-    pub fn want(&self, name: BlobName) -> Result<Want, ArenaError> {
+    /// There is no memory for the block. Call [`Self::make_room`] to free memory of unused blobs, then retry.
+    pub fn want(&self, name: BlobName) -> Result<BlobAvailability, ArenaError> {
+        self.want_by(name, ClientArena::reserve)
+    }
+
+    /// Returns the block of a blob as [`Self::want`] does, but allocates the block in the arena's own file on disk if blobs
+    /// in use fill the memory. That file is not the one to which the store moves unused blobs.
+    ///
+    /// # Errors
+    /// There is no room in the arena's file either.
+    pub fn want_anywhere(&self, name: BlobName) -> Result<BlobAvailability, ArenaError> {
+        self.want_by(name, ClientArena::reserve_or_spill)
+    }
+
+    fn want_by(
+        &self,
+        name: BlobName,
+        reserve: impl FnOnce(&ClientArena, usize) -> Result<BlockPart, ArenaError>,
+    ) -> Result<BlobAvailability, ArenaError> {
         let mut state = self.lock();
         state.touch(name.digest);
         if let Some(blob) = state.blobs.get(&name.digest) {
             match &blob.place {
-                Place::Here(part) => return Ok(Want::Here(part.clone())),
-                Place::Coming { part, .. } | Place::Returning(part, _) => {
-                    return Ok(Want::Coming(part.clone()));
+                BlobLocation::Here(part) => return Ok(BlobAvailability::Here(part.clone())),
+                BlobLocation::Coming { part, .. } | BlobLocation::Returning(part, _) => {
+                    return Ok(BlobAvailability::Coming(part.clone()));
                 }
-                Place::OnDisk(_) => {}
+                BlobLocation::OnDisk(_) => {}
             }
         }
         drop(state);
         let size = usize::try_from(name.size).unwrap_or(usize::MAX);
-        // Its pages are made by whoever has the time for that.
-        let part = self.0.arena.reserve(size)?;
+        // The block's pages are not touched here: the client has a thread that creates them ([`BlockPart::populate`]).
+        let part = reserve(&self.0.arena, size)?;
         Ok(self.lock().enter(name, part))
     }
 
-    /// Takes in a blob that was made here, all of it, and that others will have as well. Where its bytes are waited for they
-    /// are copied; whoever restores does this too, so that nothing else comes from disk meanwhile.
-    pub fn adopt(&self, name: BlobName, part: &BlockPart) -> Adoption {
+    /// Adds a complete blob that was made here and that other nodes will have too. If callers wait for the bytes in another
+    /// block, the bytes are copied there. Call this on the thread that calls [`Self::restore`], so that no read from disk
+    /// writes to that block at the same time.
+    pub fn adopt(&self, name: BlobName, part: &BlockPart) -> InsertOutcome {
         let BlobName { digest, size } = name;
         let waiting = {
             let mut state = self.lock();
@@ -128,32 +89,33 @@ impl Store {
             match state.blobs.get_mut(&digest).map(|blob| &mut blob.place) {
                 None => {
                     state.settle(name, part.clone());
-                    return Adoption::Here(part.clone());
+                    return InsertOutcome::Here(part.clone());
                 }
-                Some(Place::Here(there)) => return Adoption::Here(there.clone()),
-                Some(Place::OnDisk(_)) => {
+                Some(BlobLocation::Here(there)) => return InsertOutcome::Here(there.clone()),
+                Some(BlobLocation::OnDisk(_)) => {
                     state.counts.in_memory += size;
                     state.leave_disk(digest, part.clone(), true);
-                    return Adoption::Here(part.clone());
+                    return InsertOutcome::Here(part.clone());
                 }
-                Some(Place::Coming { is_written: true, .. }) => return Adoption::Busy,
-                Some(Place::Coming { part, is_written, .. }) => {
+                Some(BlobLocation::Coming { is_written: true, .. }) => return InsertOutcome::Busy,
+                Some(BlobLocation::Coming { part, is_written, .. }) => {
                     *is_written = true;
                     part.clone()
                 }
-                Some(Place::Returning(part, _)) => part.clone(),
+                Some(BlobLocation::Returning(part, _)) => part.clone(),
             }
         };
         copy(part, &waiting);
         self.lock().fill(digest, &waiting)
     }
 
-    /// Keeps a blob here, whatever the limits say, until it is unpinned.
+    /// Keeps a blob in the store, in memory or on disk, whatever the limits say, until it is unpinned. An unknown blob is
+    /// ignored.
     pub fn pin(&self, digest: Digest) {
         self.set_pinned(digest, true);
     }
 
-    /// A blob need not be kept any more.
+    /// Allows the store to drop a blob that was pinned.
     pub fn unpin(&self, digest: Digest) {
         self.set_pinned(digest, false);
     }
@@ -164,7 +126,7 @@ impl Store {
         }
     }
 
-    /// A block that takes the place of a blob which cannot be had, for those who are to be told so.
+    /// Allocates a one-byte block that stands for a blob that cannot be had, so that callers can be told of the failure.
     ///
     /// # Errors
     /// There is no memory at all.
@@ -172,8 +134,8 @@ impl Store {
         self.0.arena.reserve(1)
     }
 
-    /// Forgets blobs that nobody uses, those first that were wanted longest ago, until `size` bytes are free or none is
-    /// left; gives which.
+    /// Drops unused blobs that are not pinned, least recently requested first, until `size` bytes are freed or no such blob
+    /// is left. Returns the dropped blobs.
     pub fn make_room(&self, size: u64) -> Vec<Digest> {
         let mut state = self.lock();
         let mut gone = Vec::new();
@@ -181,6 +143,7 @@ impl Store {
         while freed < size
             && let Some(Unused { digest, size, .. }) = state.oldest_unused(0, false)
         {
+            // In this block, `size` is the size of the dropped blob.
             state.forget(digest);
             gone.push(digest);
             freed += size;
@@ -188,11 +151,11 @@ impl Store {
         gone
     }
 
-    /// Takes bytes in that lie behind those that are there; false: they do not, or nobody waits for them, or somebody else
-    /// writes there.
+    /// Appends bytes that have arrived for a blob. Returns false if `offset` is not the end of the bytes so far, the blob
+    /// is not awaited, or another thread writes to its block.
     pub fn append(&self, digest: Digest, offset: u64, bytes: &[u8]) -> bool {
         let part = match self.lock().blobs.get_mut(&digest).map(|blob| &mut blob.place) {
-            Some(Place::Coming { part, received, is_written })
+            Some(BlobLocation::Coming { part, received, is_written })
                 if *received == offset && !*is_written =>
             {
                 *is_written = true;
@@ -203,11 +166,11 @@ impl Store {
         let fits = part.write_at(offset, bytes);
         let mut state = self.lock();
         match state.blobs.get_mut(&digest).map(|blob| &mut blob.place) {
-            Some(Place::Coming { part: there, received, is_written })
+            Some(BlobLocation::Coming { part: there, received, is_written })
                 if there.range() == part.range() =>
             {
                 *is_written = false;
-                // Unless it begins anew.
+                // The bytes count only if they directly follow those before: the blob may have started over meanwhile.
                 let is_behind = fits && *received == offset;
                 *received += if is_behind { bytes.len() as u64 } else { 0 };
                 is_behind
@@ -216,39 +179,41 @@ impl Store {
         }
     }
 
-    /// How far a blob has come that is in memory, or on its way.
+    /// Returns the bytes of a blob that have arrived; `None` if the blob is on disk or unknown.
     #[must_use]
-    pub fn progress(&self, digest: Digest) -> Option<Progress> {
+    pub fn progress(&self, digest: Digest) -> Option<BlobProgress> {
         let state = self.lock();
         let blob = state.blobs.get(&digest)?;
         let (part, received, is_complete) = match &blob.place {
-            Place::Coming { part, received, .. } => (part, *received, false),
-            Place::Here(part) => (part, blob.size, true),
-            Place::OnDisk(_) | Place::Returning(..) => return None,
+            BlobLocation::Coming { part, received, .. } => (part, *received, false),
+            BlobLocation::Here(part) => (part, blob.size, true),
+            BlobLocation::OnDisk(_) | BlobLocation::Returning(..) => return None,
         };
-        Some(Progress { part: part.clone(), received, is_complete })
+        Some(BlobProgress { part: part.clone(), received, is_complete })
     }
 
-    /// Blobs whose bytes come.
+    /// Returns the blobs whose bytes are arriving.
     #[must_use]
-    pub fn coming(&self) -> Vec<(BlobName, Progress)> {
+    pub fn coming(&self) -> Vec<(BlobName, BlobProgress)> {
         let state = self.lock();
         let coming = state.coming.iter().filter_map(|&digest| {
             let blob = state.blobs.get(&digest)?;
-            let Place::Coming { part, received, .. } = &blob.place else { return None };
-            let progress = Progress { part: part.clone(), received: *received, is_complete: false };
+            let BlobLocation::Coming { part, received, .. } = &blob.place else { return None };
+            let progress =
+                BlobProgress { part: part.clone(), received: *received, is_complete: false };
             Some((BlobName { digest, size: blob.size }, progress))
         });
         coming.collect()
     }
 
-    /// Whether a blob is here, on disk, or comes.
+    /// Returns true if a blob is in memory, on disk, or arriving.
     #[must_use]
     pub fn has(&self, digest: Digest) -> bool {
         self.lock().blobs.contains_key(&digest)
     }
 
-    /// Copies bytes of a blob out, wherever it is, from `offset` on as far as it has come; how many. `None`: it is not here.
+    /// Copies bytes of a blob to `space`, from `offset` up to the bytes that have arrived, whether it is in memory or on
+    /// disk. Returns the number of bytes copied; `None` if the blob is unknown.
     ///
     /// # Errors
     /// The disk cannot be read.
@@ -256,9 +221,9 @@ impl Store {
         let state = self.lock();
         let Some(blob) = state.blobs.get(&digest) else { return Ok(None) };
         let (part, received) = match &blob.place {
-            Place::Coming { part, received, .. } => (part.clone(), *received),
-            Place::Here(part) => (part.clone(), blob.size),
-            Place::OnDisk(extent) | Place::Returning(_, extent) => {
+            BlobLocation::Coming { part, received, .. } => (part.clone(), *received),
+            BlobLocation::Here(part) => (part.clone(), blob.size),
+            BlobLocation::OnDisk(extent) | BlobLocation::Returning(_, extent) => {
                 let extent = *extent;
                 let file = state.spill.as_ref().map(Spill::file);
                 drop(state);
@@ -272,43 +237,44 @@ impl Store {
         Ok(Some(part.read_at(offset, &mut space[..count])))
     }
 
-    /// All bytes of a blob are there and are the right ones: it is given out from now on.
+    /// Marks a blob as complete: all of its bytes have arrived and hash to its name. The store hands it out from now on.
     pub fn complete(&self, digest: Digest) {
         let mut state = self.lock();
         let Some(blob) = state.blobs.get_mut(&digest) else { return };
-        if let Place::Coming { part, .. } = &blob.place {
-            blob.place = Place::Here(part.clone());
+        if let BlobLocation::Coming { part, .. } = &blob.place {
+            blob.place = BlobLocation::Here(part.clone());
             state.coming.remove(&digest);
         }
     }
 
-    /// The bytes of a blob that came are others than its own: it begins anew.
+    /// Discards the bytes of a blob that have arrived, because they do not hash to its name.
     pub fn begin_anew(&self, digest: Digest) {
         let mut state = self.lock();
-        if let Some(Place::Coming { received, .. }) =
+        if let Some(BlobLocation::Coming { received, .. }) =
             state.blobs.get_mut(&digest).map(|blob| &mut blob.place)
         {
             *received = 0;
         }
     }
 
-    /// The bytes of a blob do not come. One that is here, or on its way from disk, stays.
+    /// Forgets a blob whose bytes will not arrive. Keeps a blob that is in memory, on disk, or on its way from disk.
     pub fn give_up(&self, digest: Digest) {
         let mut state = self.lock();
         let place = state.blobs.get(&digest).map(|blob| &blob.place);
-        if matches!(place, Some(Place::Coming { .. })) {
+        if matches!(place, Some(BlobLocation::Coming { .. })) {
             state.forget(digest);
         }
     }
 
-    /// Reads a blob back that is on disk. Takes as long as the disk does.
+    /// Reads a blob back from disk. The call waits for the disk.
     ///
     /// # Errors
-    /// The disk cannot be read, or has changed its bytes: the blob is as one of which nothing has come, and where it was on
-    /// the disk nothing is kept any more.
+    /// The disk cannot be read, or has changed the bytes. The blob is then one of which no byte has arrived, and its range
+    /// on the disk is not used again.
     pub fn restore(&self, digest: Digest) -> io::Result<()> {
         let state = self.lock();
-        let Some(Place::Returning(part, extent)) = state.blobs.get(&digest).map(|blob| &blob.place)
+        let Some(BlobLocation::Returning(part, extent)) =
+            state.blobs.get(&digest).map(|blob| &blob.place)
         else {
             return Ok(());
         };
@@ -323,15 +289,15 @@ impl Store {
         done
     }
 
-    /// Whether more is in memory than should be.
+    /// Returns true if the blobs in memory exceed the limit and at least one of them is unused.
     #[must_use]
     pub fn is_above_limit(&self) -> bool {
         let state = self.lock();
         state.counts.in_memory > self.0.limits.memory && state.oldest_unused(0, true).is_some()
     }
 
-    /// Moves blobs that nobody uses to disk until the limit is met, those first that were wanted longest ago; gives those
-    /// that had no room there either, or that somebody else keeps, and are gone. Takes as long as the disk does.
+    /// Moves unused blobs to disk until the memory limit is met, least recently requested first. Drops unpinned blobs that
+    /// other nodes keep or that the disk cannot take. Returns the dropped blobs. The call waits for the disk.
     pub fn trim(&self) -> Vec<Digest> {
         let (mut gone, mut from) = (Vec::new(), 0);
         while self.is_above_limit() {
@@ -348,40 +314,40 @@ impl Store {
                 }
                 continue;
             };
-            let Some(Place::Here(part)) = state.blobs.get(&digest).map(|blob| &blob.place) else {
+            let Some(BlobLocation::Here(part)) = state.blobs.get(&digest).map(|blob| &blob.place)
+            else {
                 break;
             };
             let part = part.clone();
             drop(state);
             let written = spill::write(&file, extent, &part);
             drop(part);
-            if !self.lock().leave_memory(digest, extent, written.is_ok())
-                && written.is_err()
-                && !is_pinned
-            {
+            let outcome = self.lock().leave_memory(digest, extent, written.is_ok());
+            if outcome == SpillOutcome::Dropped {
                 gone.push(digest);
             }
         }
         gone
     }
 
-    /// How many blobs in memory are of no use, and how many are used, pinned or on their way.
+    /// Returns the number of unused blobs in memory, and the number of blobs that are used, pinned or arriving.
     #[must_use]
     pub fn use_counts(&self) -> (usize, usize) {
         let state = self.lock();
         let is_unused = |blob: &&Blob| {
-            !blob.is_pinned && matches!(&blob.place, Place::Here(part) if part.is_sole())
+            !blob.is_pinned && matches!(&blob.place, BlobLocation::Here(part) if part.is_sole())
         };
-        let is_on_disk = |blob: &&Blob| !blob.is_pinned && matches!(blob.place, Place::OnDisk(_));
+        let is_on_disk =
+            |blob: &&Blob| !blob.is_pinned && matches!(blob.place, BlobLocation::OnDisk(_));
         let unused = state.blobs.values().filter(is_unused).count();
         let on_disk = state.blobs.values().filter(is_on_disk).count();
         (unused, state.blobs.len() - unused - on_disk)
     }
 
-    /// Has its disk fail, for whoever simulates that; false: nothing was there.
+    /// Makes the disk of this store fail, for simulations. Returns false if the store has nothing on disk yet.
     ///
     /// # Errors
-    /// It goes on as before.
+    /// The failure cannot be simulated; the store is unchanged.
     pub fn fail_disk(&self) -> io::Result<bool> {
         match &mut self.lock().spill {
             Some(spill) => spill.fail().map(|()| true),
@@ -389,14 +355,14 @@ impl Store {
         }
     }
 
-    /// What it holds.
+    /// Returns the bytes that the store holds.
     #[must_use]
     pub fn counts(&self) -> StoreCounts {
         self.lock().counts
     }
 }
 
-/// Copies the bytes of a block to another one of that size.
+/// Copies the bytes of a block to another block of the same size.
 fn copy(from: &BlockPart, to: &BlockPart) {
     let (mut space, mut done) = (vec![0; COPY_STEP], 0);
     loop {

@@ -1,33 +1,33 @@
-//! The asymmetric pair of barriers: free where a program runs hot, dear where it is about to sleep.
+//! An asymmetric pair of barriers: free on the hot path, expensive for a thread that is about to sleep.
 //!
-//! Two threads that each store one word and then load the other's must not both miss: one side runs
-//! [`light`] between its store and its load, the other [`heavy`]. Under [`BarrierMode::Membarrier`]
-//! the heavy side makes the kernel run a full barrier on every registered thread, so the light side
-//! only has to keep the compiler from reordering; under [`BarrierMode::Fence`] both are full fences.
+//! The barriers guarantee: if two threads each store one word and then load the other's, at least one of them sees the
+//! other's store. One side runs [`light`] between its store and its load, the other runs [`heavy`]. Under
+//! [`BarrierMode::Membarrier`] the heavy side makes the kernel run a full barrier on every registered thread, so the
+//! light side only has to keep the compiler from reordering. Under [`BarrierMode::Fence`] both are full fences.
 
 use crate::atomic::{Ordering, fence};
 
-/// How the two barriers are made. Both ends of a ring must use the same mode.
+/// The implementation of the two barriers. Both ends of a ring must use the same mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum BarrierMode {
     /// `light` is a compiler fence, `heavy` a `membarrier` call over all registered processes.
     Membarrier = 1,
-    /// Both are sequentially consistent fences: where seccomp or the kernel refuses `membarrier`.
+    /// Both are sequentially consistent fences: used where seccomp or the kernel refuses `membarrier`.
     Fence = 2,
-    /// Neither is anything. Only in models, to show that the protocols need their barriers.
+    /// Neither does anything. Only for models, to show that the protocols need their barriers.
     #[cfg(gristmill_loom)]
     Absent = 3,
 }
 
 impl BarrierMode {
-    /// The mode as it travels in a shared header.
+    /// Returns the mode as a word for a shared header.
     #[must_use]
     pub const fn word(self) -> u64 {
         self as u64
     }
 
-    /// Reads a mode from a shared header; `None` when the word names none.
+    /// Reads a mode from a shared header. Returns `None` if the word is not a mode.
     #[must_use]
     pub const fn from_word(word: u64) -> Option<Self> {
         match word {
@@ -38,26 +38,27 @@ impl BarrierMode {
     }
 }
 
-/// What became of a heavy barrier.
+/// The result of a heavy barrier. Its callers are threads about to sleep, and threads that take records or calls back
+/// (takers). After [`Self::Failed`] a taker does not know which of them the other side has claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "after a failed barrier a sleeper must not sleep long and a taker knows nothing"]
+#[must_use = "after a failed barrier a sleeper must not sleep long and a receiver knows nothing"]
 pub enum HeavyBarrier {
     /// Every light barrier of a registered thread is ordered with it.
     Done,
-    /// The kernel refused, though it agreed before: nothing is ordered with the other side.
+    /// The kernel refused the call although it had accepted it at registration; nothing is ordered with the other side.
     Failed,
 }
 
-/// Registers this process for heavy barriers of others and tries one; says which mode it can use.
+/// Registers this process for heavy barriers of other processes and tries one. Returns the mode that it can use.
 ///
-/// A child made by fork inherits the registration, exec clears it. Costs two system calls and may be
-/// repeated.
+/// A child made by fork inherits the registration; exec clears it. The function costs two system calls and may be
+/// called again.
 #[must_use]
 pub fn register() -> BarrierMode {
     if system::register() && system::issue() { BarrierMode::Membarrier } else { BarrierMode::Fence }
 }
 
-/// Orders the caller's earlier stores before its later loads, as seen by a heavy barrier's caller.
+/// Orders the caller's earlier stores before its later loads, as seen by the caller of a heavy barrier.
 #[inline(always)]
 pub fn light(mode: BarrierMode) {
     match mode {
@@ -73,9 +74,9 @@ pub fn light(mode: BarrierMode) {
     }
 }
 
-/// Orders the caller's earlier stores before its later loads, as seen by every light barrier's caller.
+/// Orders the caller's earlier stores before its later loads, as seen by all callers of light barriers.
 ///
-/// About 1 to 10 us under `Membarrier` (it interrupts the cores that run registered processes).
+/// Takes about 1 to 10 us under `Membarrier`, because it interrupts the cores that run registered processes.
 #[inline]
 pub fn heavy(mode: BarrierMode) -> HeavyBarrier {
     match mode {
@@ -120,7 +121,7 @@ mod system {
     }
 }
 
-/// Other systems have fences only.
+/// The replacement on systems without `membarrier`, which use fences only.
 #[cfg(not(target_os = "linux"))]
 mod system {
     pub(super) fn register() -> bool {

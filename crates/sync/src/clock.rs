@@ -1,13 +1,12 @@
-//! Time: a cheap counter for tags, and the monotonic clock that it is measured against.
+//! Time: a cheap tick counter for task timings, and the monotonic clock that calibrates it.
 //!
-//! Ticks come from the processor's counter where it runs at one rate on all cores, else from the
-//! monotonic clock. Processes of one node agree on ticks; a [`TickScale`] that one of them measured
-//! is good for all.
+//! Ticks come from the processor's counter if it runs at one rate on all cores, else from the monotonic clock. All
+//! processes of one node agree on ticks, so a [`TickScale`] that one of them measured is valid for all.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Where ticks come from.
+/// The source of ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum TickSource {
@@ -20,7 +19,7 @@ pub enum TickSource {
 /// 0 until the source is detected, then a [`TickSource`].
 static SOURCE: AtomicU8 = AtomicU8::new(0);
 
-/// Reads the clock for tags, ticks. About 7 ns; not ordered with the instructions around it.
+/// Reads the tick counter. Takes about 7 ns; the read is not ordered with the instructions around it.
 #[inline]
 #[must_use]
 pub fn ticks() -> u64 {
@@ -30,7 +29,7 @@ pub fn ticks() -> u64 {
     }
 }
 
-/// Where this process's ticks come from.
+/// Returns the source of this process's ticks.
 #[inline]
 #[must_use]
 pub fn tick_source() -> TickSource {
@@ -66,7 +65,7 @@ fn counter() -> u64 {
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// Whether the counter is invariant: bit 8 of EDX of leaf `8000_0007`.
+/// Returns true if the counter is invariant: bit 8 of EDX of leaf `8000_0007`.
 #[cfg(target_arch = "x86_64")]
 fn counter_is_steady() -> bool {
     use std::arch::x86_64::__cpuid;
@@ -82,7 +81,7 @@ fn counter() -> u64 {
     value
 }
 
-/// The architecture's generic timer runs at one fixed rate on all cores.
+/// Returns true: the architecture's generic timer runs at one fixed rate on all cores.
 #[cfg(target_arch = "aarch64")]
 fn counter_is_steady() -> bool {
     true
@@ -98,26 +97,26 @@ fn counter_is_steady() -> bool {
     false
 }
 
-/// The rate of ticks: nanoseconds a tick, as a binary fraction with 32 bits behind the point.
+/// The duration of a tick in nanoseconds, as a binary fraction with 32 bits after the point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TickScale(u64);
 
 const FRACTION_BITS: u32 = 32;
-/// The shortest time that a scale is measured over: two readings are off by about 30 ns each, which
-/// makes 60 parts in a million.
+/// The shortest time over which a scale is measured. The two readings are off by about 30 ns each, which makes 60 parts
+/// in a million.
 const WINDOW_NS: u64 = 1_000_000;
 
 impl TickScale {
-    /// Ticks that are nanoseconds.
+    /// The scale of ticks that are nanoseconds.
     pub const NANOSECONDS: Self = Self(1 << FRACTION_BITS);
 
-    /// The scale as it travels in a shared header.
+    /// Returns the scale as a word for a shared header.
     #[must_use]
     pub const fn word(self) -> u64 {
         self.0
     }
 
-    /// Reads a scale from a shared header; `None` beyond 1 MHz to 1 THz, where no counter runs.
+    /// Reads a scale from a shared header. Returns `None` outside 1 MHz to 1 THz, where no counter runs.
     #[must_use]
     pub const fn from_word(word: u64) -> Option<Self> {
         let slowest = 1000 << FRACTION_BITS;
@@ -125,7 +124,7 @@ impl TickScale {
         if word < fastest || word > slowest { None } else { Some(Self(word)) }
     }
 
-    /// Converts a length of time to nanoseconds; saturates.
+    /// Converts a duration in ticks to nanoseconds; saturates.
     #[inline]
     #[must_use]
     pub fn to_ns(self, ticks: u64) -> u64 {
@@ -133,7 +132,7 @@ impl TickScale {
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
-    /// Converts a length of time from nanoseconds; saturates.
+    /// Converts a duration in nanoseconds to ticks; saturates.
     #[inline]
     #[must_use]
     pub fn from_ns(self, ns: u64) -> u64 {
@@ -141,7 +140,7 @@ impl TickScale {
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
-    /// Ticks in one second.
+    /// Returns the ticks in one second.
     #[must_use]
     pub fn ticks_per_second(self) -> u64 {
         self.from_ns(1_000_000_000)
@@ -154,7 +153,7 @@ impl TickScale {
     }
 }
 
-/// Both clocks at one moment.
+/// The values of both clocks at one moment.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     ticks: u64,
@@ -162,7 +161,8 @@ struct Reading {
 }
 
 impl Reading {
-    /// The tightest of a few readings, so that one that was preempted does not count.
+    /// Reads both clocks five times and returns the tightest reading, so that a reading during which the thread was
+    /// preempted does not count.
     fn take() -> Self {
         let mut best = Self { ticks: 0, ns: 0 };
         let mut width = u64::MAX;
@@ -179,24 +179,25 @@ impl Reading {
     }
 }
 
-/// How often a [`Clock`] looks at the clock that it stands for. A scale is off by 60 parts in a million at most: 6 us then.
+/// The interval at which a [`Clock`] reads `CLOCK_MONOTONIC` again. A scale is off by at most 60 parts in a million,
+/// which is 6 us in this time.
 const RENEWAL_NS: u64 = 100_000_000;
 
-/// `CLOCK_MONOTONIC` at the price of ticks. It never goes back.
+/// `CLOCK_MONOTONIC` at the cost of reading ticks. It never goes back.
 ///
-/// Ticks since the machine was started are not multiplied with a scale that was measured for a millisecond: after a day
-/// that would be seconds beside the clock that others read.
+/// The clock counts ticks from a recent anchor, not from the start of the machine: the scale was measured over a
+/// millisecond, and after a day its error would amount to seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     scale: TickScale,
     anchor: Reading,
-    /// For how many ticks the anchor is good.
+    /// Ticks for which the anchor is valid.
     good_for: u64,
     last: Reading,
 }
 
 impl Clock {
-    /// Of a scale that was measured on this node.
+    /// Creates a clock from a scale that was measured on this node.
     #[must_use]
     pub fn new(scale: TickScale) -> Self {
         Self::renewed_every(RENEWAL_NS, scale)
@@ -207,7 +208,7 @@ impl Clock {
         Self { scale, anchor, good_for: scale.from_ns(renewal_ns), last: anchor }
     }
 
-    /// Reads it; gives nanoseconds of `CLOCK_MONOTONIC`.
+    /// Reads the clock; returns nanoseconds of `CLOCK_MONOTONIC`.
     #[inline]
     pub fn read(&mut self) -> u64 {
         let mut now = ticks();
@@ -220,14 +221,14 @@ impl Clock {
         self.last.ns
     }
 
-    /// What was read last, nanoseconds.
+    /// Returns the last reading, nanoseconds.
     #[inline]
     #[must_use]
     pub const fn ns(&self) -> u64 {
         self.last.ns
     }
 
-    /// What was read last, ticks.
+    /// Returns the last reading, ticks.
     #[inline]
     #[must_use]
     pub const fn ticks(&self) -> u64 {
@@ -238,13 +239,13 @@ impl Clock {
 static START: OnceLock<Reading> = OnceLock::new();
 static SCALE: OnceLock<TickScale> = OnceLock::new();
 
-/// Notes the time from which [`scale`] will measure. Called early it makes that one free and exact.
+/// Records the time from which [`scale`] measures. An early call makes `scale` free and exact.
 pub fn start() {
     START.get_or_init(Reading::take);
 }
 
-/// The rate of this process's ticks, measured once since [`start`]; polls for the rest of the first
-/// millisecond if less has passed.
+/// Returns the duration of a tick in this process, measured once, from [`start`] on. Spins for the rest of the first
+/// millisecond if less than that has passed.
 #[must_use]
 pub fn scale() -> TickScale {
     if tick_source() == TickSource::Monotonic {
@@ -292,7 +293,7 @@ mod tests {
                 let before = monotonic_ns();
                 let ns = clock.read();
                 assert!(ns >= last, "it goes on");
-                let slack = 1_000_000; // a tenth of what goes by between two renewals, and much more
+                let slack = 1_000_000; // well above a tenth of the time between two renewals
                 assert!(before - slack <= ns && ns <= monotonic_ns() + slack);
                 assert_eq!(clock.ns(), ns);
                 last = ns;

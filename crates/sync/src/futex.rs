@@ -1,21 +1,22 @@
 //! A 32-bit word to sleep on, shared by processes.
 //!
-//! Under loom a word carries a mutex and a condition instead of the kernel's queue: like the kernel it
-//! compares and queues in one step with respect to a wake, which is all that the protocols rely on.
+//! Under loom a word carries a mutex and a condition variable instead of the kernel's queue. Like the kernel, they
+//! compare and queue in one step with respect to a wake; the protocols rely on nothing else.
 
 use crate::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Why a sleeper is up again. Any of them may be spurious: whoever slept looks again.
+/// The reason why a sleep ended. Any of them may be spurious: the sleeper checks its condition again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Woken {
-    /// Somebody woke it.
+    /// Another thread or process woke it.
     Notified,
     /// The time ran out.
     TimedOut,
     /// A signal handler ran in this thread.
     Interrupted,
-    /// It never slept: the word did not hold the expected value, or there was something to do.
+    /// It did not sleep: the word did not hold the expected value. The bell in `shm` also returns this if there is work
+    /// to do.
     Changed,
 }
 
@@ -29,7 +30,7 @@ pub struct Word {
 }
 
 impl Word {
-    /// A word of its own, outside shared memory.
+    /// Creates a word outside shared memory.
     #[must_use]
     pub fn new(value: u32) -> Self {
         Self {
@@ -46,7 +47,7 @@ impl Word {
         self.value.load(order)
     }
 
-    /// Writes the word; wakes nobody.
+    /// Writes the word without waking a sleeper.
     #[inline]
     pub fn store(&self, value: u32, order: Ordering) {
         self.value.store(value, order);
@@ -71,7 +72,7 @@ impl Word {
 
 /// Sleeps while `word` holds `expected`, at most for `timeout`. Works across processes.
 ///
-/// An error that the kernel should not give here counts as [`Woken::Changed`]: the caller looks again.
+/// An unexpected error of the kernel counts as [`Woken::Changed`], so the caller checks its condition again.
 #[cfg(all(target_os = "linux", not(gristmill_loom)))]
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> Woken {
     let limit = timeout.map(|time| libc::timespec {
@@ -97,11 +98,11 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> Woken
 #[cfg(all(target_os = "linux", not(gristmill_loom)))]
 pub fn wake(word: &AtomicU32, count: u32) {
     let count = libc::c_int::try_from(count).unwrap_or(libc::c_int::MAX);
-    // SAFETY: FUTEX_WAKE uses the address as a name only; it reads and writes nothing there.
+    // SAFETY: FUTEX_WAKE uses the address as a key only; it reads and writes nothing there.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, count) };
 }
 
-/// Without futexes a sleeper polls each millisecond; engines do not start on such systems.
+/// Sleeps for at most a millisecond: without futexes a sleeper polls. Engines do not start on such systems.
 #[cfg(all(not(target_os = "linux"), not(gristmill_loom)))]
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> Woken {
     if word.load(Ordering::Relaxed) != expected {
@@ -112,11 +113,11 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> Woken
     Woken::TimedOut
 }
 
-/// Nobody sleeps longer than a millisecond there.
+/// Does nothing: without futexes no sleep is longer than a millisecond.
 #[cfg(all(not(target_os = "linux"), not(gristmill_loom)))]
 pub fn wake(_word: &AtomicU32, _count: u32) {}
 
-/// The kernel's queue, as loom can explore it.
+/// A model of the kernel's queue for loom.
 #[cfg(gristmill_loom)]
 mod model {
     use super::{AtomicU32, Duration, Ordering, Woken};
@@ -129,7 +130,7 @@ mod model {
     }
 
     impl Queue {
-        /// Time does not pass in a model: with a timeout it runs out at once.
+        /// Waits for a wake. Time does not pass in a model, so a wait with a timeout ends at once.
         pub(super) fn wait(
             &self,
             value: &AtomicU32,

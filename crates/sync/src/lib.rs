@@ -1,12 +1,13 @@
-//! Atomics, barriers, futex, clock and random source: every other crate names them through here.
+//! Atomics, barriers, futex, clock, fork detection, random source and signal handling for all other crates.
 //!
-//! With `--cfg gristmill_loom` the same names mean loom's types, so that the code that ships is the
-//! code that is model-checked. Clock and random source stay real there; models do not use them.
-//! Not here: data structures. A barrier or a futex alone proves nothing, their protocols live in `shm`.
+//! With `--cfg gristmill_loom` the same names mean loom's types, so the code that ships is the code that is
+//! model-checked. The clock and the random source stay real under loom; models do not use them.
+//! Data structures are not here: a barrier or a futex alone proves nothing, and their protocols live in `shm`.
 
 pub mod barrier;
 pub mod clock;
 pub mod futex;
+pub mod process;
 pub mod random;
 pub mod signals;
 
@@ -18,7 +19,7 @@ pub mod atomic {
     pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 }
 
-/// What a loop that polls tells the processor.
+/// The hint that a polling loop gives to the processor.
 pub mod hint {
     #[cfg(gristmill_loom)]
     pub use loom::hint::spin_loop;
@@ -26,7 +27,7 @@ pub mod hint {
     pub use std::hint::spin_loop;
 }
 
-/// Threads, for models and tests that run in both worlds.
+/// Threads for models and tests that run with and without loom.
 pub mod thread {
     #[cfg(gristmill_loom)]
     pub use loom::thread::{JoinHandle, spawn, yield_now};

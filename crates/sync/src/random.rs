@@ -9,16 +9,16 @@ use std::io;
 pub struct Random(u64);
 
 impl Random {
-    /// The same seed always gives the same stream.
+    /// Creates a stream from a seed. The same seed always gives the same stream.
     #[must_use]
     pub const fn from_seed(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A stream that nobody can repeat.
+    /// Creates a stream from a random seed of the system, so it cannot be repeated.
     ///
     /// # Errors
-    /// What `getrandom` says; only kernels before 3.17 and seccomp refuse it.
+    /// The error of `getrandom`; only kernels before 3.17 and seccomp refuse the call.
     pub fn from_system() -> io::Result<Self> {
         let mut seed = [0_u8; 8];
         loop {
@@ -34,7 +34,7 @@ impl Random {
         }
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     #[inline]
     pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -44,10 +44,11 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `limit`, which must not be 0; off by less than `limit` in 2^64 from even.
+    /// Returns a number below `limit`, which must not be 0. The distribution deviates from uniform by less than `limit`
+    /// in 2^64.
     ///
     /// # Panics
-    /// When `limit` is 0.
+    /// If `limit` is 0.
     #[inline]
     pub const fn below(&mut self, limit: u64) -> u64 {
         assert!(limit > 0, "there is no number below 0");

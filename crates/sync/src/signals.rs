@@ -1,11 +1,12 @@
-//! Signals: which threads and processes take notice of them.
+//! Signal handling of processes and threads.
 
-/// The process that outlasts its end, by id; 0 is none.
+/// Id of the process that survives SIGTERM; 0 means none.
 #[cfg(unix)]
 static OUTLASTING: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
-/// Has this process go on when it is told to end (SIGTERM), with no call of it interrupted. Processes that it forks end as
-/// they would have, from the first moment on, and programs that it executes inherit nothing: a handler, and not `SIG_IGN`.
+/// Makes this process survive SIGTERM. System calls that the kernel can restart go on; others, such as `poll`, return
+/// `EINTR`. SIGTERM kills a forked child as usual, from the child's first moment on. A program that this process executes
+/// inherits nothing, because this function installs a handler instead of `SIG_IGN`.
 #[cfg(unix)]
 pub fn outlast_end() {
     // Relaxed: the handler runs in this process, or in one that begins as a copy of it.
@@ -19,10 +20,12 @@ pub fn outlast_end() {
     }
 }
 
+/// Handles SIGTERM: ignores it in the process that called [`outlast_end`], and kills a forked child as the default
+/// action does.
 #[cfg(unix)]
 extern "C" fn stay(number: libc::c_int) {
     if std::process::id() != OUTLASTING.load(std::sync::atomic::Ordering::Relaxed) {
-        // SAFETY: handlers may make these calls. The signal comes again when this one returns.
+        // SAFETY: both calls are async-signal-safe. The raised signal is delivered when this handler returns.
         unsafe {
             libc::signal(number, libc::SIG_DFL);
             libc::raise(number);
@@ -30,11 +33,11 @@ extern "C" fn stay(number: libc::c_int) {
     }
 }
 
-/// Nobody is told to end that way on other systems.
+/// Does nothing: only Unix has SIGTERM.
 #[cfg(not(unix))]
 pub fn outlast_end() {}
 
-/// Keeps signals from the calling thread: they are the business of the threads that the program made.
+/// Blocks all signals in the calling thread, so that they are delivered to the threads of the user's program.
 #[cfg(unix)]
 pub fn block_all() {
     // SAFETY: the set is filled before it is read, and outlives both calls.
@@ -45,6 +48,6 @@ pub fn block_all() {
     }
 }
 
-/// Other systems have no signals to keep away.
+/// Does nothing: only Unix has signals.
 #[cfg(not(unix))]
 pub fn block_all() {}

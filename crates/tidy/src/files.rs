@@ -1,4 +1,4 @@
-//! The files that rules look at.
+//! Files that the rules check.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,26 +6,26 @@ use std::process::Command;
 /// One text file of the repository.
 #[derive(Debug, Clone)]
 pub struct SourceFile {
-    /// Its path from the root, with slashes.
+    /// Path from the root, with slashes.
     pub path: String,
-    /// Its text.
+    /// Text of the file.
     pub text: String,
 }
 
 impl SourceFile {
-    /// Lines with their numbers, from 1.
+    /// Returns the lines with their numbers, from 1.
     pub fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 
-    /// The crate that it belongs to, without the common prefix: `core` for `crates/core/src/lib.rs`.
+    /// Returns the crate of the file, without the common prefix: `core` for `crates/core/src/lib.rs`.
     #[must_use]
     pub fn crate_name(&self) -> Option<&str> {
         self.path.strip_prefix("crates/")?.split('/').next()
     }
 }
 
-/// The repository's root.
+/// Returns the repository's root.
 #[must_use]
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -34,22 +34,22 @@ pub fn root() -> PathBuf {
 /// Reads a file by its path from the root.
 ///
 /// # Panics
-/// It is not there: a rule cannot be checked.
+/// If it cannot be read: a rule cannot be checked.
 #[must_use]
 pub fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// All Rust files of the workspace.
+/// Returns all Rust files of the workspace.
 #[must_use]
 pub fn sources() -> Vec<SourceFile> {
     text_files(&["rs"]).into_iter().filter(|file| file.path.starts_with("crates/")).collect()
 }
 
-/// All text files of these extensions that git knows or would take in.
+/// Returns all text files with these extensions that git tracks or would add.
 ///
 /// # Panics
-/// git is missing, or this is no repository.
+/// If git is missing, or this is no repository.
 #[must_use]
 pub fn text_files(extensions: &[&str]) -> Vec<SourceFile> {
     let command = ["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate"];
@@ -59,7 +59,7 @@ pub fn text_files(extensions: &[&str]) -> Vec<SourceFile> {
     let mut files = Vec::new();
     for path in String::from_utf8_lossy(&listed.stdout).lines() {
         let extension = Path::new(path).extension().and_then(|extension| extension.to_str());
-        // A file that git knows and that was removed since is no file to look at.
+        // A tracked file that has been removed since is skipped.
         if extension.is_some_and(|extension| extensions.contains(&extension))
             && let Ok(text) = std::fs::read_to_string(root().join(path))
         {

@@ -5,15 +5,15 @@ use crate::SourceFile;
 /// One function of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Its name.
+    /// Name of the function.
     pub name: String,
-    /// The line of its `fn`.
+    /// Line of its `fn`.
     pub line: usize,
-    /// Lines from there to the closing brace.
+    /// Number of lines from there to the closing brace.
     pub length: usize,
 }
 
-/// The functions of a Rust file that have bodies of more than a line.
+/// Returns the functions of a Rust file whose bodies have more than one line.
 #[must_use]
 pub fn functions(file: &SourceFile) -> Vec<Function> {
     let lines: Vec<&str> = file.text.lines().collect();
@@ -37,7 +37,7 @@ pub fn functions(file: &SourceFile) -> Vec<Function> {
     found
 }
 
-/// The name of the function that begins in a line.
+/// Returns the name of the function that begins in a line.
 fn name_of(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace();
     let modifiers = |word: &&str| {

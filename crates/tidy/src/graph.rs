@@ -1,26 +1,26 @@
-//! Who depends on whom, as cargo sees it.
+//! Dependencies of the crates, as cargo reports them.
 
 use std::process::Command;
 
 use serde_json::Value;
 
-/// One dependency between crates of the workspace, or on a crate from outside.
+/// One dependency of a crate of the workspace, on another one or on a crate from outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edge {
-    /// Who depends, without the prefix `gristmill-`.
+    /// Crate that depends, without the prefix `gristmill-`.
     pub from: String,
-    /// On whom; of the workspace without the prefix.
+    /// Crate that it depends on, without the prefix if it is part of the workspace.
     pub to: String,
-    /// The crate is from outside.
+    /// True if the crate is from outside.
     pub is_foreign: bool,
-    /// Only its tests do.
+    /// True if only its tests depend on it.
     pub is_for_tests: bool,
 }
 
-/// All dependencies of the workspace's crates.
+/// Returns all dependencies of the workspace's crates.
 ///
 /// # Panics
-/// `cargo metadata` does not work here, or gives something else than it documents.
+/// If `cargo metadata` fails, or its output is not as documented.
 #[must_use]
 pub fn edges() -> Vec<Edge> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -1,12 +1,12 @@
-//! Where dangerous code may be, and what every crate says of itself.
+//! Rules about unsafe code, atomics, lints, and the comment and attributes at the top of each file.
 
 use gristmill_tidy::{SourceFile, sources};
 
 /// Crates that may hold unsafe code.
 const UNSAFE_CRATES: &[&str] = &["sync", "shm", "keeper", "native"];
 
-/// Files outside `sync` that name the standard library's atomics: their words are no part of a protocol between threads
-/// that is model-checked.
+/// Files outside `sync` that name the standard library's atomics: their words are not part of a protocol between threads that
+/// is model-checked.
 const OWN_ATOMICS: &[&str] = &[
     "crates/native/src/fork.rs",
     "crates/native/src/engine/configure.rs",
@@ -19,7 +19,7 @@ fn roots() -> Vec<SourceFile> {
     sources().into_iter().filter(is_root).collect()
 }
 
-/// The line without comments and without the text of its strings.
+/// Returns the line without comments and without the text of its strings.
 fn code(line: &str) -> String {
     let line = line.split("//").next().unwrap_or_default();
     line.split('"').step_by(2).collect()

@@ -1,12 +1,12 @@
-//! Sizes: what a reader can hold in mind.
+//! Limits of sizes, so that a reader can hold each unit in mind.
 
 use gristmill_tidy::{functions, sources, text_files};
 
-/// No file is longer.
+/// Maximum number of lines of a file.
 const FILE_LINES_MAX: usize = 1000;
-/// A longer one should say why.
+/// Number of lines above which a file should give a reason.
 const FILE_LINES_WARN: usize = 500;
-/// No function is longer, but those below.
+/// Maximum number of lines of a function, except for those below.
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// Functions that were longer when the rule came, with the length that they must not exceed. The list may only shrink.

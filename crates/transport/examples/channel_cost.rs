@@ -1,4 +1,4 @@
-//! Prints what chunks and handshakes cost over loopback: `cargo run --release -p gristmill-transport --example channel_cost`.
+//! A benchmark of chunks and handshakes over loopback: `cargo run --release -p gristmill-transport --example channel_cost`.
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
 
 use std::io;
@@ -6,8 +6,8 @@ use std::thread;
 
 use gristmill_sync::clock::monotonic_ns;
 use gristmill_transport::{
-    Accepted, Channel, ChannelError, ChunkHead, Connector, Fleet, Identity, Interest, Listener,
-    Progress, Ready, Sleeper, TcpChannel, pair,
+    Accepted, Channel, ChannelError, ChunkHead, Connector, FleetKeys, HandshakeProgress, Identity,
+    Interest, Listener, Ready, Sleeper, TcpChannel, pair,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What is streamed: chunks of so many bytes, so many before each flush, in all so many bytes at most.
+/// The plan of one stream: the size of each chunk in bytes, the chunks before each flush, and the largest total in bytes.
 #[derive(Clone, Copy)]
 struct Plan {
     size: usize,
@@ -33,9 +33,9 @@ struct Plan {
     total: usize,
 }
 
-/// Two connected ends.
+/// Connects two ends.
 fn connect() -> Result<(TcpChannel, TcpChannel), Box<dyn std::error::Error>> {
-    let fleet = Fleet::generate()?;
+    let fleet = FleetKeys::generate()?;
     let listener = Listener::bind("127.0.0.1:0".parse()?, Identity::of_node(&fleet.node))?;
     let connector = Connector::new(Identity::of_client(&fleet.client));
     Ok(meet(&connector, &listener)?)
@@ -54,12 +54,12 @@ fn meet(
     let (mut client, mut node) = (None, None);
     loop {
         if client.is_none()
-            && let Progress::Done(channel) = out.progress(0)?
+            && let HandshakeProgress::Done(channel) = out.progress(0)?
         {
             client = Some(channel);
         }
         if node.is_none()
-            && let Progress::Done(channel) = into.progress(0)?
+            && let HandshakeProgress::Done(channel) = into.progress(0)?
         {
             node = Some(channel);
         }
@@ -69,9 +69,9 @@ fn meet(
     }
 }
 
-/// Microseconds a handshake.
+/// Returns the microseconds of one handshake.
 fn handshakes(count: u32) -> Result<f64, Box<dyn std::error::Error>> {
-    let fleet = Fleet::generate()?;
+    let fleet = FleetKeys::generate()?;
     let listener = Listener::bind("127.0.0.1:0".parse()?, Identity::of_node(&fleet.node))?;
     let connector = Connector::new(Identity::of_client(&fleet.client));
     let start = monotonic_ns();
@@ -88,17 +88,17 @@ fn rest(sleeper: &mut Sleeper, channel: &impl Channel, ready: &mut Vec<Ready>) -
     Ok(())
 }
 
-/// Processor time of this process so far, ns: its own, the kernel's. In steps of 10 ms.
+/// Returns the processor time of this process so far, ns: in user mode, and in the kernel. In steps of 10 ms.
 fn spent() -> io::Result<[f64; 2]> {
     let line = std::fs::read_to_string("/proc/self/stat")?;
-    // Behind the name, which may hold anything, fields are counted from 3.
+    // Fields are counted from 3 behind the process name, because the name may contain any character.
     let fields: Vec<&str> =
         line.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |field: usize| fields.get(field - 3).and_then(|field| field.parse().ok());
     Ok([14, 15].map(|field| ticks(field).unwrap_or(0.0) * 1e7))
 }
 
-/// Sends chunks from one thread to another.
+/// Sends chunks from one thread to another. Returns the cost of a chunk and the rate as text.
 fn stream<C: Channel + Send + 'static>(
     (mut from, mut to): (C, C),
     plan: Plan,
@@ -165,7 +165,7 @@ fn rest_for_room(
     Ok(())
 }
 
-/// Microseconds for a chunk to another thread and its answer, both asleep in between.
+/// Returns the microseconds for a chunk to another thread and its answer; both threads sleep in between.
 fn exchange<C: Channel + Send + 'static>(
     (mut here, mut there): (C, C),
     size: usize,

@@ -1,4 +1,4 @@
-//! What a channel does, whatever carries its bytes.
+//! The interface of a channel, for every kind of carrier.
 
 use std::os::fd::BorrowedFd;
 
@@ -6,49 +6,51 @@ use crate::chunk::ChunkHead;
 use crate::error::ChannelError;
 use crate::sleeper::Interest;
 
-/// How much of what was to be sent the system has taken.
+/// The result of a flush: the part of the outbound bytes that the system has taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Flushed {
     /// Everything.
     All,
-    /// A part: there is room again when the descriptor is writable.
+    /// A part. The descriptor becomes writable when there is room again.
     Some,
 }
 
-/// One end of a connection that moves chunks in both directions, in order. No call blocks; one thread at a time.
+/// One end of a connection that moves chunks in both directions, in order. No call blocks. One thread at a time may use an end.
 ///
-/// Dropping an end is abandoning it. To close in order: [`Channel::close`], then
-/// [`Channel::flush`] until everything is taken, then [`Channel::receive`] until the other end has closed as well.
+/// Dropping an end abandons the connection. To close it in order, call [`Channel::close`], then [`Channel::flush`] until
+/// everything is taken, then [`Channel::receive`] until the other end has closed as well.
 pub trait Channel {
-    /// Takes a chunk to be sent. It is copied; it leaves with [`Channel::flush`], or earlier where much has gathered.
-    /// There is no limit to what gathers: whoever sends looks at [`Channel::unsent`].
+    /// Queues a copy of a chunk. It leaves with [`Channel::flush`], or earlier if much is queued. The queue has no limit: the
+    /// caller must watch [`Channel::unsent`].
     ///
     /// # Errors
-    /// The body is too large, and nothing else has changed; or the connection is at its end.
+    /// The body is too large, and nothing else has changed; or the connection has ended.
     ///
     /// # Panics
-    /// This end was closed.
+    /// If this end was closed.
     fn send(&mut self, head: ChunkHead, body: &[u8]) -> Result<(), ChannelError>;
 
-    /// Hands to the system as much as it takes.
+    /// Hands queued bytes to the system, up to what it takes.
     ///
     /// # Errors
-    /// The connection is at its end.
+    /// The connection has ended.
     fn flush(&mut self) -> Result<Flushed, ChannelError>;
 
-    /// Gives the next chunk that has come: its head, its body in the place of what `body` held. `None`: nothing more
-    /// is there, and the descriptor becomes readable when there is.
+    /// Returns the head of the next chunk and replaces the content of `body` with its body. `None` means that no chunk is
+    /// there; the descriptor becomes readable when more bytes come.
     ///
     /// # Errors
-    /// The connection is at its end; the same again in later calls. Where it was closed in order, all chunks have been
-    /// given; else some that came just before the end may not have been.
+    /// The connection has ended. Later calls return the same error. After an orderly close, all chunks were delivered before
+    /// the error. Otherwise some chunks that came just before the end may be missing.
     fn receive(&mut self, body: &mut Vec<u8>) -> Result<Option<ChunkHead>, ChannelError>;
 
-    /// Says that nothing more will be sent: the other end is told once everything before has arrived. Needs a flush.
+    /// Announces that this end sends nothing more. The other end learns it after everything sent before has arrived. Needs a
+    /// flush.
     fn close(&mut self);
 
-    /// Ends it at once, as the death of this process would: the other end sees a loss, and what was not flushed is gone.
+    /// Ends the connection at once, as the death of this process would. The other end sees a loss, and bytes that were not
+    /// flushed are gone.
     fn abandon(self)
     where
         Self: Sized,
@@ -56,26 +58,26 @@ pub trait Channel {
         drop(self);
     }
 
-    /// Bytes of chunks that the system has not taken.
+    /// Returns the number of bytes of chunks that the system has not taken.
     fn unsent(&self) -> usize;
 
-    /// Whether [`Channel::flush`] has something to do.
+    /// Returns true if [`Channel::flush`] has something to do.
     fn wants_write(&self) -> bool;
 
-    /// What to watch.
+    /// Returns the descriptor to watch.
     fn descriptor(&self) -> BorrowedFd<'_>;
 
-    /// What to watch it for.
+    /// Returns the events to watch the descriptor for.
     fn interest(&self) -> Interest {
         if self.wants_write() { Interest::Both } else { Interest::Readable }
     }
 
-    /// The address of the other end, for messages.
+    /// Returns the address of the other end, for messages.
     fn peer(&self) -> &str;
 
-    /// Bytes that the system has taken, with all that surrounds chunks.
+    /// Returns the number of bytes that the system has taken, with all framing around chunks.
     fn sent_bytes(&self) -> u64;
 
-    /// Bytes that the system has given, with all that surrounds chunks.
+    /// Returns the number of bytes that the system has delivered, with all framing around chunks.
     fn received_bytes(&self) -> u64;
 }

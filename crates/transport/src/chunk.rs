@@ -1,29 +1,29 @@
 //! The envelope of a chunk: fixed width, little endian.
 //!
-//! | bytes | type | what |
+//! | bytes | type | content |
 //! |---|---|---|
 //! | 0..4 | `u32` | the size of the body, at most [`CHUNK_SIZE_MAX`] |
-//! | 4 | `u8` | the kind, which the layer above gives a meaning |
+//! | 4 | `u8` | the kind, whose meaning the layer above defines |
 //! | 5..8 | | 0 |
 //! | 8..16 | `u64` | the sequence number; 0 for a chunk without one |
 //! | 16..24 | `u64` | the last sequence number that the sender has received |
 
 use thiserror::Error;
 
-/// The largest body of a chunk, bytes. A chunk is received as a whole, so that this bounds what one peer can make the
-/// other hold; it is large enough for the cost of an envelope to vanish, and small enough for a thousand peers.
+/// The largest body of a chunk, bytes. A chunk is received as a whole, so this bounds the memory that one peer can make the
+/// other use. The limit is large enough to make the cost of an envelope negligible, and small enough for a thousand peers.
 pub const CHUNK_SIZE_MAX: usize = 16 << 20;
 /// The size of an envelope, bytes.
 pub const ENVELOPE_SIZE: usize = 24;
 
-/// What travels before the body of a chunk.
+/// The fields in front of the body of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChunkHead {
-    /// What kind of chunk it is; the layer above says.
+    /// The kind of the chunk; the layer above defines the kinds.
     pub kind: u8,
-    /// Its number in its direction, from 1; 0 for a chunk that is not kept and not repeated.
+    /// The chunk's number in its direction, from 1; 0 for a chunk that is not kept and not repeated.
     pub sequence: u64,
-    /// The last number that its sender has received.
+    /// The last number that the sender of the chunk has received.
     pub acknowledged: u64,
 }
 
@@ -32,43 +32,32 @@ pub struct ChunkHead {
 pub struct Envelope {
     /// The head of the chunk.
     pub head: ChunkHead,
-    /// The size of its body, bytes.
+    /// The size of the body, bytes.
     pub size: usize,
 }
 
-/// Why bytes are no envelope.
+/// Errors of an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EnvelopeError {
     /// The three bytes behind the kind are not zero.
-    #[error("an envelope has {found:?} where zeros belong")]
+    #[error("an envelope has {found:?} in its reserved bytes, which must be zero")]
     Reserved {
-        /// What is there.
+        /// The bytes found there.
         found: [u8; 3],
     },
-    /// The size is beyond the limit.
-    #[error("an envelope announces {size} bytes: at most {limit}")]
+    /// The size exceeds the limit.
+    #[error("an envelope announces {size} bytes, and the limit is {limit}")]
     TooLarge {
         /// The announced size, bytes.
         size: usize,
-        /// The most that there may be, bytes.
+        /// The largest allowed size, bytes.
         limit: usize,
     },
 }
 
-impl EnvelopeError {
-    /// A name that stays the same.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Reserved { .. } => "envelope-reserved",
-            Self::TooLarge { .. } => "envelope-too-large",
-        }
-    }
-}
-
 impl Envelope {
-    /// The envelope of a body of this many bytes.
+    /// Makes the envelope for a body of `size` bytes.
     ///
     /// # Errors
     /// The body is too large.
@@ -79,7 +68,7 @@ impl Envelope {
         Ok(Self { head, size })
     }
 
-    /// Its bytes.
+    /// Returns the envelope as bytes.
     #[must_use]
     pub fn encode(self) -> [u8; ENVELOPE_SIZE] {
         let mut bytes = [0; ENVELOPE_SIZE];
@@ -94,7 +83,7 @@ impl Envelope {
     /// Reads an envelope.
     ///
     /// # Errors
-    /// The bytes are not one: the peer is broken or hostile.
+    /// The bytes are not an envelope: the peer is broken or hostile.
     pub fn decode(bytes: &[u8; ENVELOPE_SIZE]) -> Result<Self, EnvelopeError> {
         let [s0, s1, s2, s3, kind, r0, r1, r2, words @ ..] = *bytes;
         if [r0, r1, r2] != [0; 3] {
@@ -128,7 +117,7 @@ mod tests {
         for place in 5..8 {
             let mut bytes = whole;
             bytes[place] = 1;
-            assert_eq!(Envelope::decode(&bytes).unwrap_err().code(), "envelope-reserved");
+            assert!(matches!(Envelope::decode(&bytes), Err(EnvelopeError::Reserved { .. })));
         }
         let mut bytes = whole;
         bytes[0] = 1;

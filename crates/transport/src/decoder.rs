@@ -1,33 +1,38 @@
-//! Puts chunks together from bytes that come in pieces.
+//! A decoder that assembles chunks from bytes that come in pieces.
 
 use crate::chunk::{ChunkHead, ENVELOPE_SIZE, Envelope, EnvelopeError};
 
-/// What one step of decoding did.
+/// The result of one decoding step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
-    /// Bytes of the input that were used up.
+pub struct DecodeProgress {
+    /// Bytes of the input that the step consumed.
     pub count: usize,
-    /// The head of the chunk that is now whole, its body being in the caller's vector; `None`: more bytes are needed,
-    /// and the whole input was used up.
+    /// The head of the chunk that is now complete, with its body in the caller's vector. `None` means that the step consumed
+    /// the whole input and needs more bytes.
     pub head: Option<ChunkHead>,
 }
 
-/// The part of a chunk that has come. A chunk that comes in one piece is copied once, and one in several pieces as well:
-/// its body changes places with the caller's vector.
+/// A decoder with the received part of a chunk. It copies each body once. A body that comes in one piece is copied to the
+/// caller's vector; one that comes in several pieces is assembled here, then swapped with that vector.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct ChunkDecoder {
     envelope: [u8; ENVELOPE_SIZE],
-    /// How much of the envelope has come.
+    /// Bytes of the envelope that have come.
     envelope_size: usize,
     body: Vec<u8>,
 }
 
-impl Decoder {
-    /// Takes bytes until a chunk is whole, and puts its body in the place of what `body` holds.
+impl ChunkDecoder {
+    /// Consumes bytes until a chunk is complete, and replaces the content of `body` with the chunk's body.
     ///
     /// # Errors
-    /// The bytes are no envelope. It is the same error ever after, since behind it no border can be trusted.
-    pub fn take(&mut self, input: &[u8], body: &mut Vec<u8>) -> Result<Taken, EnvelopeError> {
+    /// The bytes are not an envelope. Every later call returns the same error, because no chunk border behind it can be
+    /// trusted.
+    pub fn take(
+        &mut self,
+        input: &[u8],
+        body: &mut Vec<u8>,
+    ) -> Result<DecodeProgress, EnvelopeError> {
         if self.envelope_size == 0
             && let Some((first, rest)) = input.split_first_chunk::<ENVELOPE_SIZE>()
         {
@@ -37,26 +42,30 @@ impl Decoder {
             {
                 body.clear();
                 body.extend_from_slice(whole);
-                return Ok(Taken { count: ENVELOPE_SIZE + size, head: Some(head) });
+                return Ok(DecodeProgress { count: ENVELOPE_SIZE + size, head: Some(head) });
             }
         }
         self.take_piece(input, body)
     }
 
-    /// Whether a chunk has begun that is not whole.
+    /// Returns true if a chunk has begun and is not complete.
     #[must_use]
     pub fn is_within_chunk(&self) -> bool {
         self.envelope_size > 0
     }
 
-    fn take_piece(&mut self, input: &[u8], body: &mut Vec<u8>) -> Result<Taken, EnvelopeError> {
+    fn take_piece(
+        &mut self,
+        input: &[u8],
+        body: &mut Vec<u8>,
+    ) -> Result<DecodeProgress, EnvelopeError> {
         let count = input.len().min(ENVELOPE_SIZE - self.envelope_size);
         let (first, rest) = input.split_at(count);
         let end = self.envelope_size + count;
         self.envelope[self.envelope_size..end].copy_from_slice(first);
         self.envelope_size = end;
         if end < ENVELOPE_SIZE {
-            return Ok(Taken { count, head: None });
+            return Ok(DecodeProgress { count, head: None });
         }
         let Envelope { head, size } = Envelope::decode(&self.envelope)?;
         if self.body.is_empty() {
@@ -66,12 +75,12 @@ impl Decoder {
         self.body.extend_from_slice(&rest[..more]);
         let count = count + more;
         if self.body.len() < size {
-            return Ok(Taken { count, head: None });
+            return Ok(DecodeProgress { count, head: None });
         }
         std::mem::swap(&mut self.body, body);
         self.body.clear();
         self.envelope_size = 0;
-        Ok(Taken { count, head: Some(head) })
+        Ok(DecodeProgress { count, head: Some(head) })
     }
 }
 
@@ -82,7 +91,7 @@ mod tests {
 
     #[test]
     fn what_is_no_envelope_stays_an_error() {
-        let (mut decoder, mut body) = (Decoder::default(), Vec::new());
+        let (mut decoder, mut body) = (ChunkDecoder::default(), Vec::new());
         let bytes = [0xff; 100];
         assert!(decoder.take(&bytes, &mut body).is_err());
         assert!(decoder.take(&[0; 100], &mut body).is_err());
@@ -101,7 +110,7 @@ mod tests {
                 bytes.extend(Envelope { head, size: body.len() }.encode());
                 bytes.extend(body);
             }
-            let (mut decoder, mut body, mut found) = (Decoder::default(), vec![1], Vec::new());
+            let (mut decoder, mut body, mut found) = (ChunkDecoder::default(), vec![1], Vec::new());
             let (mut rest, mut cuts) = (&bytes[..], cuts.iter().cycle());
             while !rest.is_empty() {
                 let (mut piece, later) = rest.split_at(rest.len().min(*cuts.next().unwrap()));

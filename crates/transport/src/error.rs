@@ -1,4 +1,4 @@
-//! What can go wrong between two ends.
+//! Errors of channels.
 
 use std::error::Error;
 use std::fmt;
@@ -7,101 +7,85 @@ use std::io;
 use crate::chunk::EnvelopeError;
 use crate::greeting::Versions;
 
-/// Why a channel could not be made, or came to its end. Every variant but [`ChannelError::TooLarge`] from a `send` is the
-/// end: the connection is good for nothing more.
+/// The reason why a channel could not be made, or has ended. Every variant ends the connection, except
+/// [`ChannelError::TooLarge`] from a `send`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChannelError {
     /// The peer closed in order: everything that it sent before has been received.
     #[error("{peer} closed the connection")]
     Closed {
-        /// Its address.
+        /// The peer's address.
         peer: String,
     },
-    /// The connection broke, or its bytes were altered on the way; chunks may be lost in both directions.
+    /// The connection broke, or bytes were altered on the way. Chunks may be lost in both directions.
     #[error("the connection to {peer} was lost: {source}")]
     Lost {
-        /// Its address.
+        /// The peer's address.
         peer: String,
-        /// What the system, or the record layer, said.
+        /// The error of the system or of the TLS record layer.
         source: io::Error,
     },
     /// One of the two keys is not the one that the other side expects.
     #[error("{peer} and this process do not trust each other: {mistrust}")]
     Unauthenticated {
-        /// Its address.
+        /// The peer's address.
         peer: String,
-        /// Who doubts what.
-        mistrust: Mistrust,
+        /// The check that failed.
+        mistrust: AuthFailure,
     },
-    /// The peer proved its key and speaks another version.
-    #[error("{peer} speaks version {theirs} of the protocol, and this process {ours}")]
+    /// The peer proved its key but speaks another version.
+    #[error("{peer} uses version {theirs} of the protocol, and this process uses version {ours}")]
     Version {
-        /// Its address.
+        /// The peer's address.
         peer: String,
-        /// What is spoken here.
+        /// The versions of this process.
         ours: Versions,
-        /// What is spoken there.
+        /// The versions of the peer.
         theirs: Versions,
     },
-    /// Bytes that are not of this protocol: no TLS of the kind used here, or no envelope.
-    #[error("{peer} sent what is not of this protocol: {source}")]
+    /// The bytes do not belong to this protocol: they are not TLS of the kind used here, or not an envelope.
+    #[error("{peer} sent bytes that are not of this protocol: {source}")]
     Garbage {
-        /// Its address.
+        /// The peer's address.
         peer: String,
-        /// What was wrong with them.
+        /// The fault of the bytes.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// A chunk beyond the limit: refused before it is sent, or announced by the peer.
-    #[error("a chunk of {size} bytes is too large: at most {limit}")]
+    /// The chunk exceeds the limit. It was refused before it was sent, or the peer announced it.
+    #[error("a chunk of {size} bytes is too large: the limit is {limit}")]
     TooLarge {
-        /// Its size in bytes.
+        /// The size of the chunk, bytes.
         size: usize,
-        /// The most that there may be.
+        /// The largest allowed size, bytes.
         limit: usize,
     },
     /// The deadline passed before the peer had proved its key.
     #[error("{peer} did not finish the handshake in time")]
     Silent {
-        /// Its address.
+        /// The peer's address.
         peer: String,
     },
-    /// No connection came about, or a name leads to no address.
+    /// The connection could not be established, or the name has no address.
     #[error("cannot reach {address}: {source}")]
     Unreachable {
-        /// What was tried.
+        /// The address that was tried.
         address: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// No connection can be taken at an address.
+    /// This process cannot listen at an address.
     #[error("cannot listen at {address}: {source}")]
     Deaf {
-        /// Which address.
+        /// The address.
         address: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl ChannelError {
-    /// A name that stays the same.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Closed { .. } => "channel-closed",
-            Self::Lost { .. } => "channel-lost",
-            Self::Unauthenticated { .. } => "channel-unauthenticated",
-            Self::Version { .. } => "channel-version",
-            Self::Garbage { .. } => "channel-garbage",
-            Self::TooLarge { .. } => "channel-too-large",
-            Self::Silent { .. } => "channel-silent",
-            Self::Unreachable { .. } => "channel-unreachable",
-            Self::Deaf { .. } => "channel-deaf",
-        }
-    }
-
-    /// Whether another attempt may do better: the reason lies between the two ends, or in the moment.
+    /// Returns true if another attempt may succeed, because the cause is the network or temporary.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(
@@ -111,31 +95,32 @@ impl ChannelError {
     }
 }
 
-/// What was wrong with the keys of two ends.
+/// The check of a key that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mistrust {
-    /// The peer showed a key that is not the expected one: of another fleet, or of the other role.
+pub enum AuthFailure {
+    /// The peer showed a key of another fleet, or of the other role.
     OtherKey,
     /// The peer showed no key.
     NoKey,
-    /// The peer showed the expected key and could not prove that it has the private half.
+    /// The peer showed the expected key but could not prove that it has the private half.
     NoProof,
     /// The peer did not accept the key of this process.
     OursRefused,
 }
 
-impl fmt::Display for Mistrust {
+impl fmt::Display for AuthFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::OtherKey => "its key is of another fleet, or of the other role",
-            Self::NoKey => "it showed no key",
-            Self::NoProof => "it could not prove that its key is its own",
-            Self::OursRefused => "it did not accept the key of this process",
+            Self::OtherKey => "the key of the peer is of another fleet, or of the other role",
+            Self::NoKey => "the peer showed no key",
+            Self::NoProof => "the peer could not prove that it owns its key",
+            Self::OursRefused => "the peer did not accept the key of this process",
         })
     }
 }
 
-/// The peer's bytes are no envelope, or announce too much.
+/// Returns the channel error for received bytes that are not an envelope, or for a chunk that is too large: one that the peer
+/// announces, or one that this process is about to send.
 pub(crate) fn bad_envelope(peer: &str, error: EnvelopeError) -> ChannelError {
     match error {
         EnvelopeError::TooLarge { size, limit } => ChannelError::TooLarge { size, limit },
@@ -143,7 +128,7 @@ pub(crate) fn bad_envelope(peer: &str, error: EnvelopeError) -> ChannelError {
     }
 }
 
-/// Names the peer that an operating error belongs to.
+/// Adds the peer's address to an error of the system.
 pub(crate) fn lost(peer: &str) -> impl FnOnce(io::Error) -> ChannelError {
     move |source| ChannelError::Lost { peer: peer.to_owned(), source }
 }

@@ -1,44 +1,46 @@
-//! A channel over anything that carries bytes in order: envelopes in front, a carrier behind.
+//! A channel over any carrier of ordered bytes. It adds envelopes to the bytes that the carrier moves.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use crate::channel::{Channel, Flushed};
 use crate::chunk::ChunkHead;
-use crate::decoder::Decoder;
+use crate::decoder::ChunkDecoder;
 use crate::error::{ChannelError, bad_envelope, lost};
 use crate::outbox::Outbox;
 
-/// So much gathers before `send` hands it on by itself, bytes: enough to make system calls cheap, and to fit a cache.
+/// The number of queued bytes at which `send` flushes by itself: enough to make system calls cheap, and few enough to fit a
+/// cache.
 const GATHERED_SIZE_MAX: usize = 256 << 10;
 
-/// Carries bytes in order, in both directions, without blocking.
+/// A carrier of ordered bytes in both directions. No call blocks.
 pub trait Carrier {
-    /// Bytes that have come and are not consumed; looks for more where there are none. Empty: nothing is there.
+    /// Returns the received bytes not consumed yet. If there are none, it looks for more; an empty result means that none have
+    /// come.
     fn arrived(&mut self) -> Result<&[u8], ChannelError>;
-    /// Drops bytes from the front of those that have come.
+    /// Drops bytes from the front of the received ones.
     fn consume(&mut self, count: usize);
-    /// Takes a beginning of these bytes; 0 while earlier ones wait for the system.
+    /// Takes a prefix of these bytes and returns its size; 0 while earlier bytes wait for the system.
     fn carry(&mut self, bytes: &[u8]) -> Result<usize, ChannelError>;
-    /// Hands to the system what was taken.
+    /// Hands the taken bytes to the system.
     fn push(&mut self) -> Result<Flushed, ChannelError>;
-    /// Tells the other end that nothing more comes; what was taken before goes first.
+    /// Announces to the other end that nothing more comes, after all bytes taken before.
     fn finish(&mut self);
-    /// Taken bytes that the system has not got.
+    /// Returns the number of taken bytes that the system has not accepted.
     fn held(&self) -> usize;
-    /// Whether `push` has something to do.
+    /// Returns true if `push` has something to do.
     fn wants_push(&self) -> bool;
-    /// What to watch.
+    /// Returns the descriptor to watch.
     fn descriptor(&self) -> BorrowedFd<'_>;
-    /// The address of the other end.
+    /// Returns the address of the other end.
     fn peer(&self) -> &str;
-    /// Bytes that the system has taken.
+    /// Returns the number of bytes that the system has taken.
     fn sent_bytes(&self) -> u64;
-    /// Bytes that the system has given.
+    /// Returns the number of bytes that the system has delivered.
     fn received_bytes(&self) -> u64;
 }
 
-/// Whether this end has said, or is about to say, that it sends nothing more.
+/// The state of the sending direction: open, about to announce its end, or closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sending {
     Open,
@@ -51,15 +53,15 @@ enum Sending {
 pub struct Framed<C> {
     carrier: C,
     outbox: Outbox,
-    decoder: Decoder,
+    decoder: ChunkDecoder,
     sending: Sending,
-    /// The system took less than it was given: nobody need ask before it says so.
+    /// True if the system took less than it was offered. `send` then does not flush by itself.
     is_blocked: bool,
 }
 
 impl<C: Carrier> Framed<C> {
     pub(crate) fn new(carrier: C) -> Self {
-        let (outbox, decoder) = (Outbox::default(), Decoder::default());
+        let (outbox, decoder) = (Outbox::default(), ChunkDecoder::default());
         Self { carrier, outbox, decoder, sending: Sending::Open, is_blocked: false }
     }
 }
@@ -97,7 +99,7 @@ impl<C: Carrier> Channel for Framed<C> {
     fn receive(&mut self, body: &mut Vec<u8>) -> Result<Option<ChunkHead>, ChannelError> {
         loop {
             let arrived = match self.carrier.arrived() {
-                // Who closes in order has sent its last chunk as a whole.
+                // A peer that closes in order has sent its last chunk completely.
                 Err(ChannelError::Closed { peer }) if self.decoder.is_within_chunk() => {
                     return Err(lost(&peer)(io::ErrorKind::UnexpectedEof.into()));
                 }

@@ -1,20 +1,21 @@
-//! The first bytes on an encrypted connection: both ends say which versions they speak.
+//! The first bytes on an encrypted connection, with which both ends state their versions.
 //!
-//! | bytes | type | what |
+//! | bytes | type | content |
 //! |---|---|---|
 //! | 0..8 | | `GRISTMIL` |
 //! | 8..12 | `u32` | [`TRANSPORT_VERSION`], little endian |
 //! | 12..16 | `u32` | [`gristmill_wire::WIRE_VERSION`], little endian |
 //!
-//! The end that listens greets first, once the other has proved its key; the one that connected answers. So who connects
-//! knows, when it sees the greeting, that its key was accepted.
+//! The listening end greets first, after the other end has proved its key; the connecting end then answers. So when the
+//! connecting end sees the greeting, it knows that its key was accepted.
 
 use std::fmt;
 
 use gristmill_wire::WIRE_VERSION;
 use thiserror::Error;
 
-/// The version of what this crate puts on the wire. Both ends come from one installation: other versions are refused.
+/// The version of everything that this crate puts on the wire. Both ends come from one installation, so each refuses other
+/// versions.
 pub const TRANSPORT_VERSION: u32 = 1;
 /// The size of a greeting, bytes.
 pub const GREETING_SIZE: usize = 16;
@@ -24,14 +25,14 @@ const MAGIC: [u8; 8] = *b"GRISTMIL";
 /// The versions that one end speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Versions {
-    /// Of envelopes and of the greeting.
+    /// The version of envelopes and of the greeting.
     pub transport: u32,
-    /// Of what chunks are made from.
+    /// The version of the content of chunks.
     pub wire: u32,
 }
 
 impl Versions {
-    /// What this program speaks.
+    /// The versions of this program.
     pub const OURS: Self = Self { transport: TRANSPORT_VERSION, wire: WIRE_VERSION };
 }
 
@@ -41,15 +42,15 @@ impl fmt::Display for Versions {
     }
 }
 
-/// The peer proved its key, and then said something else than a greeting.
+/// The peer proved its key, but its first bytes are not a greeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("a connection began with {found:02x?} instead of a greeting")]
+#[error("the connection began with {found:02x?} instead of a greeting")]
 pub struct NoGreeting {
-    /// Its first bytes.
+    /// The peer's first bytes.
     pub found: [u8; 8],
 }
 
-/// The bytes that say so.
+/// Returns the greeting that states these versions.
 pub fn encode(versions: Versions) -> [u8; GREETING_SIZE] {
     let mut bytes = [0; GREETING_SIZE];
     bytes[0..8].copy_from_slice(&MAGIC);
@@ -58,7 +59,7 @@ pub fn encode(versions: Versions) -> [u8; GREETING_SIZE] {
     bytes
 }
 
-/// What the peer speaks.
+/// Reads the versions from the peer's greeting.
 pub fn decode(bytes: [u8; GREETING_SIZE]) -> Result<Versions, NoGreeting> {
     let [m0, m1, m2, m3, m4, m5, m6, m7, t0, t1, t2, t3, w0, w1, w2, w3] = bytes;
     let found = [m0, m1, m2, m3, m4, m5, m6, m7];

@@ -1,8 +1,8 @@
-//! Who this process is when a connection opens, and whom it takes: one TLS configuration for each role in TCP.
+//! The identity of this process and the peers that it accepts, as one TLS configuration for each role in TCP.
 //!
-//! TLS 1.3 with raw public keys (RFC 7250) and nothing else: one suite, one group, one kind of signature, no resumption,
-//! no tickets, no early data. Both ends come from one installation, so that there is nothing to negotiate.
-//! Whoever listens has the server's role in TLS; which keys are used depends on who is the client of the fleet only.
+//! TLS 1.3 with raw public keys (RFC 7250) and nothing else: one suite, one group, one kind of signature, no resumption, no
+//! tickets, no early data. Both ends come from one installation, so there is nothing to negotiate.
+//! The listening side has the server's role in TLS. The keys depend only on which side is the client of the fleet.
 
 mod pinned;
 
@@ -20,7 +20,7 @@ use rustls::{ClientConfig, ServerConfig};
 use crate::keys::{ClientKey, KeyPair, NodeKey, public_document, sibling, signing_key};
 use pinned::Pinned;
 
-/// What this process proves itself with, and whom it takes. Cheap to clone.
+/// The key that this process proves itself with, and the key that it expects of its peers. Cheap to clone.
 #[derive(Clone)]
 pub struct Identity {
     pub(crate) connecting: Arc<ClientConfig>,
@@ -29,19 +29,19 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The client of a fleet, which takes nodes of that fleet.
+    /// Makes the identity of a fleet's client, which accepts nodes of that fleet.
     #[must_use]
     pub fn of_client(key: &ClientKey) -> Self {
         Self::new(&key.0, "client")
     }
 
-    /// A node of a fleet, which takes the client of that fleet.
+    /// Makes the identity of a node, which accepts the client of its fleet.
     #[must_use]
     pub fn of_node(key: &NodeKey) -> Self {
         Self::new(&key.0, "node")
     }
 
-    /// A node of a fleet, which takes the other nodes of that fleet: all have the same key.
+    /// Makes the identity of a node towards the other nodes of its fleet, which all have the same key.
     #[must_use]
     pub fn of_sibling(key: &NodeKey) -> Self {
         Self::new(&sibling(&key.0), "sibling")
@@ -67,7 +67,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// AES-128-GCM, which every server processor has instructions for, and X25519.
+/// Returns the provider with AES-128-GCM, for which every server processor has instructions, and X25519.
 fn provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: vec![ring::cipher_suite::TLS13_AES_128_GCM_SHA256],
@@ -87,7 +87,7 @@ fn connecting(
     let mut config =
         builder.with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(shown)));
     config.resumption = Resumption::disabled();
-    // There is no name to tell: a key says who a peer is.
+    // The connection has no host name to state: a peer is identified by its key.
     config.enable_sni = false;
     config
 }

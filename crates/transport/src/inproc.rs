@@ -1,7 +1,7 @@
-//! A pair of channels within one process: the same chunks and the same ends, without keys.
+//! A pair of channels within one process, with the same chunks and ends as TCP but without keys.
 //!
-//! A pair of Unix sockets carries the bytes. Its buffers are the kernel's, hence bounded, and its descriptors are ready
-//! exactly when a TCP socket's would be, so that nobody above can tell the two kinds apart.
+//! A pair of Unix sockets carries the bytes. Its buffers are the kernel's and therefore bounded. Its descriptors become ready
+//! exactly when those of a TCP socket would, so the layers above see no difference.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -17,36 +17,37 @@ use crate::channel::Flushed;
 use crate::error::{ChannelError, lost};
 use crate::framed::{Carrier, Framed};
 
-/// Read at once, bytes.
+/// The largest number of bytes of one read.
 const STAGING_SIZE: usize = 64 << 10;
-/// What stands in messages for the address of the other end.
+/// The name of the other end in messages, in place of an address.
 const PEER: &str = "the other end in this process";
 
 /// One end of a pair within this process.
 pub type InprocChannel = Framed<Local>;
 
-/// Two ends of one connection.
+/// Makes the two ends of one connection.
 ///
 /// # Errors
 /// The system has no descriptors left.
 pub fn pair() -> io::Result<(InprocChannel, InprocChannel)> {
     let (one, other) = UnixStream::pair()?;
+    // Each flag says whether that end has closed in order.
     let (from_one, from_other) = (Arc::default(), Arc::default());
     let one = Local::new(one, Arc::clone(&from_one), Arc::clone(&from_other))?;
     let other = Local::new(other, from_other, from_one)?;
     Ok((Framed::new(one), Framed::new(other)))
 }
 
-/// A socket, and what each end has said about closing.
+/// A socket, and a flag for each end: true if that end has closed in order.
 #[derive(Debug)]
 pub struct Local {
     socket: UnixStream,
-    /// Bytes from the socket, of which `staged` are not consumed.
+    /// Bytes from the socket; those in `staged` are not consumed.
     staging: Vec<u8>,
     staged: Range<usize>,
-    /// The last read left nothing behind: the next one is spared until the descriptor says that there is more.
+    /// True if the last read emptied the socket. The next read is skipped; the descriptor reports when there is more.
     is_drained: bool,
-    /// The socket has just refused bytes.
+    /// True if the socket has just refused bytes.
     is_full: bool,
     has_closed: Arc<AtomicBool>,
     peer_has_closed: Arc<AtomicBool>,
@@ -74,7 +75,7 @@ impl Local {
         })
     }
 
-    /// Reads from the socket, unless nothing is there.
+    /// Reads from the socket, unless the last read emptied it.
     fn fill(&mut self) -> Result<(), ChannelError> {
         if std::mem::take(&mut self.is_drained) {
             return Ok(());
@@ -142,7 +143,7 @@ impl Carrier for Local {
     fn finish(&mut self) {
         // PAIRS: end closed (the load in `end`)
         self.has_closed.store(true, Ordering::Release);
-        // It fails only where the other end is gone, which needs no telling any more.
+        // This fails only if the other end is gone, and then it needs no notice.
         let _ = net::shutdown(&self.socket, net::Shutdown::Write);
     }
 

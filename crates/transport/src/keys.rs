@@ -1,11 +1,10 @@
-//! Two key pairs make a *fleet*: one of its client, one that all its nodes share.
+//! The keys of a *fleet*: one key pair of its client, and one that all its nodes share.
 //!
-//! Each side has its own private key and the public key of the other side, and talks to nobody else. The client draws
-//! both pairs; the nodes' half travels to each node agent as one line of text, or in a file that only its owner may read.
-//! Whoever has it can be a node of this fleet, and nothing else: not its client, nor a node of another fleet. Nodes
-//! cannot be told from each other by their keys.
+//! Each side has its own private key and the public key of the other side, and accepts only that peer. The client generates
+//! both pairs. The nodes' half travels to each node agent as one line of text, or in a file that only its owner may read. The
+//! holder of that half can act as a node of this fleet, but not as its client or as a node of another fleet. The keys do not
+//! distinguish one node from another.
 
-mod base64;
 mod error;
 mod file;
 mod text;
@@ -23,38 +22,38 @@ pub use error::KeyError;
 
 /// The size of a key, private or public, bytes.
 pub const KEY_SIZE: usize = 32;
-/// What comes before the private key in PKCS #8, for Ed25519 (RFC 8410).
+/// The bytes in front of the private key in PKCS #8, for Ed25519 (RFC 8410).
 const PRIVATE_HEAD: [u8; 16] = *b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
-/// What comes before the public key in a `SubjectPublicKeyInfo`, for Ed25519 (RFC 8410).
+/// The bytes in front of the public key in a `SubjectPublicKeyInfo`, for Ed25519 (RFC 8410).
 const PUBLIC_HEAD: [u8; 12] = *b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
 
 /// The two halves of a new fleet.
 #[derive(Debug, Clone)]
-pub struct Fleet {
-    /// Stays with the client.
+pub struct FleetKeys {
+    /// The half that stays with the client.
     pub client: ClientKey,
-    /// Goes to each node agent.
+    /// The half that goes to each node agent.
     pub node: NodeKey,
 }
 
-/// What a client proves itself with, and knows its nodes by.
+/// The key with which a client proves its identity and recognizes its nodes.
 #[derive(Clone)]
 pub struct ClientKey(pub(crate) KeyPair);
 
-/// What a node agent proves itself with, and knows its client by.
+/// The key with which a node agent proves its identity and recognizes its client.
 #[derive(Clone)]
 pub struct NodeKey(pub(crate) KeyPair);
 
-/// A private key of one's own and the public key of the other side. The private one is zeroed when it is dropped here;
-/// the copy that signs is not, as the library that holds it does not.
+/// The private key of one side and the public key of the other. The private key here is zeroed on drop; the TLS library does
+/// not zero its copy, which signs.
 #[derive(Clone)]
 pub struct KeyPair {
     pub own: Zeroizing<[u8; KEY_SIZE]>,
     pub other: [u8; KEY_SIZE],
 }
 
-impl Fleet {
-    /// Draws the keys of a new fleet.
+impl FleetKeys {
+    /// Generates the keys of a new fleet.
     ///
     /// # Errors
     /// The system gives no random bytes.
@@ -68,28 +67,28 @@ impl Fleet {
     }
 }
 
-/// Gives a half its text and its file.
+/// Defines the text and the file of one half.
 macro_rules! half {
     ($key:ident, $name:literal) => {
         impl $key {
-            /// What its text begins with.
+            /// The prefix of its text.
             const NAME: &'static str = concat!("gristmill-", $name, "-");
 
-            /// Its text, which is as secret as the key; zeroed when it is dropped.
+            /// Returns the key as text, which is as secret as the key and is zeroed on drop.
             #[must_use]
             pub fn to_text(&self) -> Zeroizing<String> {
                 self.0.to_text(Self::NAME)
             }
 
-            /// Reads the text of a key; spaces and ends of line are no part of it.
+            /// Reads the text of a key. The text may not contain spaces or line ends.
             ///
             /// # Errors
-            /// It is none, or was damaged. The error says where, and nothing of the key.
+            /// The text is not a key, or was damaged. The error says where, but reveals nothing of the key.
             pub fn parse(text: &str) -> Result<Self, KeyError> {
                 KeyPair::parse(text, Self::NAME).map(Self)
             }
 
-            /// Writes a new file that only its owner may read.
+            /// Writes the key to a new file that only its owner may read.
             ///
             /// # Errors
             /// The file exists, or the system refuses.
@@ -97,10 +96,10 @@ macro_rules! half {
                 file::write(path, &self.to_text())
             }
 
-            /// Reads a file that only its owner may read.
+            /// Reads a key from a file that only its owner may access.
             ///
             /// # Errors
-            /// Others may read or write the file, it holds no such key, or the system refuses.
+            /// Others may access the file, it holds no such key, or the system refuses.
             pub fn read(path: &Path) -> Result<Self, KeyError> {
                 let text = file::read(path)?;
                 Self::parse(std::str::from_utf8(&text).map_err(|_| KeyError::prefix(Self::NAME))?)
@@ -132,12 +131,13 @@ impl fmt::Debug for NodeKey {
     }
 }
 
-/// The same key of one's own, with itself on the other side.
+/// Returns the pair for connections between nodes: all nodes of a fleet share one private key, so each node expects the
+/// public key that belongs to it.
 pub fn sibling(pair: &KeyPair) -> KeyPair {
     KeyPair { own: pair.own.clone(), other: public_of(&pair.own) }
 }
 
-/// What signs with a private key.
+/// Returns the signer of a private key.
 pub fn signing_key(private: &[u8; KEY_SIZE]) -> std::sync::Arc<dyn SigningKey> {
     let mut document = Zeroizing::new(Vec::with_capacity(PRIVATE_HEAD.len() + KEY_SIZE));
     document.extend_from_slice(&PRIVATE_HEAD);
@@ -146,7 +146,7 @@ pub fn signing_key(private: &[u8; KEY_SIZE]) -> std::sync::Arc<dyn SigningKey> {
     key.expect("any 32 bytes are a private key of Ed25519")
 }
 
-/// How a public key travels when a connection opens.
+/// Returns a public key in the format in which it travels when a connection opens.
 pub fn public_document(public: &[u8; KEY_SIZE]) -> Vec<u8> {
     [&PUBLIC_HEAD[..], public].concat()
 }

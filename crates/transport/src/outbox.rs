@@ -1,18 +1,19 @@
-//! Bytes that wait to be sent.
+//! A queue of outbound bytes.
 
 use crate::chunk::{ChunkHead, Envelope, EnvelopeError};
 
-/// An empty outbox that has grown beyond this gives its memory back, bytes: it holds what a pass of the layer above sends
-/// at once, and the next power of two.
+/// The capacity above which an empty outbox frees its memory, bytes. It is the smallest power of two that holds what a link
+/// sends in one pass.
 const KEPT_SIZE_MAX: usize = 2 << 20;
-/// Sent bytes are dropped from the front once there are so many, and more than remain: each is moved at most once.
+/// The least number of sent bytes that are dropped from the front while unsent bytes remain. They must also outnumber the
+/// unsent bytes, which are then moved. So fewer bytes are moved than sent.
 const MOVED_SIZE_MIN: usize = 256 << 10;
 
 /// A queue of bytes that is written at its end and sent from its front.
 #[derive(Debug, Default)]
 pub struct Outbox {
     bytes: Vec<u8>,
-    /// How many at the front are sent.
+    /// Bytes at the front that are sent.
     sent: usize,
 }
 
@@ -26,12 +27,12 @@ impl Outbox {
         Ok(())
     }
 
-    /// What is not sent.
+    /// Returns the bytes that are not sent.
     pub fn waiting(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }
 
-    /// Drops bytes from the front of what is not sent.
+    /// Drops bytes from the front of the unsent ones.
     pub fn consume(&mut self, count: usize) {
         self.sent += count;
         if self.sent >= self.bytes.len() {

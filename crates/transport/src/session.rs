@@ -1,12 +1,13 @@
-//! Numbers chunks, keeps them until the other side has them, and repeats them on the next connection.
+//! A session that numbers chunks, keeps them until the other side has them, and repeats them on the next connection.
 //!
-//! Guarantees: what was submitted on one side is told as fresh on the other exactly once and in order, however many
-//! connections it takes, as long as both sessions live; or an error says that the peer broke the protocol. At most
-//! [`SessionOptions::unacknowledged_bytes_max`] are kept, and one chunk more.
-//! Not here: connections, time, and what chunks mean. States and races: `README.md` beside this file.
+//! Guarantees: each chunk submitted on one side is reported as fresh on the other side exactly once and in order, however
+//! many connections this takes, while both sessions live. If the peer breaks this protocol, [`Session::accept`] or
+//! [`Session::resume`] fails. A session keeps at most [`SessionOptions::unacknowledged_bytes_max`] bytes of chunks, or one
+//! larger chunk.
+//! Not here: connections, time, and the meaning of chunks. States and races: `README.md` beside this file.
 //!
-//! A new connection begins with each side telling what it has received ([`Session::received`]), in a chunk without a
-//! number: every head says it. Then both [`Session::resume`] and send what [`Session::next_outgoing`] gives.
+//! On a new connection, each side first states what it has received ([`Session::received`]), in a chunk without a number: every
+//! head contains this count. Then both call [`Session::resume`] and send the chunks that [`Session::next_outgoing`] returns.
 
 use std::collections::VecDeque;
 
@@ -14,21 +15,23 @@ use thiserror::Error;
 
 use crate::chunk::ChunkHead;
 
-/// How much a session keeps, and how long it waits before it acknowledges by itself.
+/// Limits on the chunks that a session keeps, and thresholds for acknowledgements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionOptions {
-    /// Above so many bytes of chunks that the peer has not acknowledged, no more are taken.
+    /// The limit of bytes in chunks that the peer has not acknowledged. At the limit, the session refuses further chunks.
     pub unacknowledged_bytes_max: usize,
-    /// Above so many chunks likewise.
+    /// The limit of chunks that the peer has not acknowledged.
     pub unacknowledged_chunks_max: usize,
-    /// After so many bytes received an acknowledgement is due. Well below the peer's limit, or it comes to a standstill.
+    /// The number of received bytes after which an acknowledgement is due. It must be well below the peer's limit, or the
+    /// session stalls.
     pub acknowledge_bytes: usize,
-    /// After so many chunks received likewise.
+    /// The number of received chunks after which an acknowledgement is due.
     pub acknowledge_chunks: usize,
 }
 
 impl Default for SessionOptions {
-    /// 64 MiB kept: four of the largest chunks. Acknowledged after 1 MiB, so that a fast line never waits for it.
+    /// Returns limits of 64 MiB (four of the largest chunks) and an acknowledgement after 1 MiB, so that a fast connection
+    /// never waits for one.
     fn default() -> Self {
         Self {
             unacknowledged_bytes_max: 64 << 20,
@@ -39,87 +42,69 @@ impl Default for SessionOptions {
     }
 }
 
-/// Why a peer's claims are refused: it is broken or hostile, or not the other end of this session.
+/// A false claim of the peer. The peer is broken or hostile, or not the other end of this session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SessionError {
     /// Chunks are missing before this one.
-    #[error("chunk {found} came where chunk {expected} belongs")]
+    #[error("the peer sent chunk {found} instead of chunk {expected}")]
     Gap {
-        /// The number that came.
+        /// The number of the chunk that came.
         found: u64,
         /// The next number.
         expected: u64,
     },
-    /// The peer claims to have received what was not sent.
-    #[error("the peer has chunk {claimed}, and {sent} was the last one sent")]
+    /// The peer claims to have received a chunk that was not sent.
+    #[error("the peer acknowledges chunk {claimed}, and {sent} was the last one sent")]
     NeverSent {
         /// The last number that the peer claims to have.
         claimed: u64,
         /// The last number that was sent.
         sent: u64,
     },
-    /// The peer had acknowledged chunks that it now claims not to have; they are gone.
-    #[error("the peer has chunk {claimed}, after it had acknowledged {acknowledged}")]
+    /// The peer claims not to have chunks that it had acknowledged before; they are gone.
+    #[error("the peer acknowledges chunk {claimed}, after it had acknowledged {acknowledged}")]
     Forgotten {
         /// The last number that the peer claims to have.
         claimed: u64,
-        /// The last number that it had acknowledged.
+        /// The last number that the peer had acknowledged.
         acknowledged: u64,
     },
 }
 
-impl SessionError {
-    /// A name that stays the same.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Gap { .. } => "session-gap",
-            Self::NeverSent { .. } => "session-never-sent",
-            Self::Forgotten { .. } => "session-forgotten",
-        }
-    }
-
-    /// Never: the session is at its end.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        false
-    }
-}
-
-/// What became of a chunk that was to be sent.
+/// The result of submitting a chunk.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Admission<B> {
-    /// It is kept until the peer has it, under this number.
+pub enum EnqueueOutcome<B> {
+    /// The chunk is kept under this number until the peer has it.
     Taken(u64),
-    /// Too much is unacknowledged; here it is again.
+    /// The limit is reached; contains the refused body.
     Full(B),
 }
 
-/// What a chunk that came is.
+/// The status of a received chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Arrival {
-    /// The next one.
+pub enum ReceiveStatus {
+    /// The next chunk in order.
     Fresh,
-    /// It came before, on an earlier connection: to be dropped.
+    /// A chunk that came before, on an earlier connection. The caller must drop it.
     Duplicate,
-    /// One without a number, which is not repeated.
+    /// A chunk without a number, which is never repeated.
     Unnumbered,
 }
 
-/// A chunk to be put on the connection.
+/// A chunk to put on the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outgoing<'a> {
-    /// Its head, which acknowledges what has been received so far.
+pub struct OutboundChunk<'a> {
+    /// The head, which acknowledges everything received so far.
     pub head: ChunkHead,
-    /// Its body.
+    /// The body.
     pub body: &'a [u8],
 }
 
 #[derive(Debug)]
-struct Kept<B> {
+struct UnacknowledgedChunk<B> {
     kind: u8,
     body: B,
 }
@@ -128,27 +113,27 @@ struct Kept<B> {
 #[derive(Debug)]
 pub struct Session<B> {
     options: SessionOptions,
-    /// From the first one that is not acknowledged on.
-    kept: VecDeque<Kept<B>>,
+    /// Chunks from the first unacknowledged one on.
+    kept: VecDeque<UnacknowledgedChunk<B>>,
     kept_bytes: usize,
-    /// How many of the kept ones this connection was given.
+    /// The number of kept chunks that this connection was given.
     given: usize,
     /// The last number that any connection was given.
     sent: u64,
     /// The last number that the peer has acknowledged.
     acknowledged: u64,
-    /// The kind of that chunk.
+    /// The kind of the last acknowledged chunk.
     acknowledged_kind: Option<u8>,
-    /// The last number that has been received.
+    /// The last number received.
     received: u64,
-    /// What of that the peer has been told.
+    /// The last received number that the peer was told.
     told: u64,
     /// Bytes received since the peer was told.
     untold_bytes: usize,
 }
 
 impl<B: AsRef<[u8]>> Session<B> {
-    /// A conversation that begins.
+    /// Creates the session of a new conversation.
     #[must_use]
     pub fn new(options: SessionOptions) -> Self {
         Self {
@@ -165,21 +150,21 @@ impl<B: AsRef<[u8]>> Session<B> {
         }
     }
 
-    /// Takes a chunk to be sent, connected or not. A single chunk is taken whatever its size.
-    pub fn submit(&mut self, kind: u8, body: B) -> Admission<B> {
+    /// Takes a chunk to send; works without a connection too. If no other chunk is kept, it takes a chunk of any size.
+    pub fn submit(&mut self, kind: u8, body: B) -> EnqueueOutcome<B> {
         let size = body.as_ref().len();
         let too_much = self.kept_bytes.saturating_add(size) > self.options.unacknowledged_bytes_max
             || self.kept.len() >= self.options.unacknowledged_chunks_max;
         if too_much && !self.kept.is_empty() {
-            return Admission::Full(body);
+            return EnqueueOutcome::Full(body);
         }
         self.kept_bytes += size;
-        self.kept.push_back(Kept { kind, body });
-        Admission::Taken(self.last_submitted())
+        self.kept.push_back(UnacknowledgedChunk { kind, body });
+        EnqueueOutcome::Taken(self.last_submitted())
     }
 
-    /// The next chunk for the connection: one that it has not had. Given once for each connection.
-    pub fn next_outgoing(&mut self) -> Option<Outgoing<'_>> {
+    /// Returns the next chunk that this connection was not given. Each connection is given a chunk once.
+    pub fn next_outgoing(&mut self) -> Option<OutboundChunk<'_>> {
         let kept = self.kept.get(self.given)?;
         self.given += 1;
         let sequence = self.acknowledged + self.given as u64;
@@ -187,38 +172,38 @@ impl<B: AsRef<[u8]>> Session<B> {
         self.told = self.received;
         self.untold_bytes = 0;
         let head = ChunkHead { kind: kept.kind, sequence, acknowledged: self.received };
-        Some(Outgoing { head, body: kept.body.as_ref() })
+        Some(OutboundChunk { head, body: kept.body.as_ref() })
     }
 
-    /// Whether [`Session::next_outgoing`] has one.
+    /// Returns true if [`Session::next_outgoing`] has a chunk.
     #[must_use]
     pub fn has_outgoing(&self) -> bool {
         self.given < self.kept.len()
     }
 
-    /// Takes in the head of a chunk that came, and the size of its body.
+    /// Processes the head of a received chunk, and the size of its body.
     ///
     /// # Errors
     /// The peer broke the protocol. Nothing has changed.
-    pub fn accept(&mut self, head: &ChunkHead, size: usize) -> Result<Arrival, SessionError> {
+    pub fn accept(&mut self, head: &ChunkHead, size: usize) -> Result<ReceiveStatus, SessionError> {
         let expected = self.received + 1;
         if head.sequence > expected {
             return Err(SessionError::Gap { found: head.sequence, expected });
         }
-        // An older count than the last one is no error: heads may be made in one order and sent in another.
+        // A count below the last one is no error, because heads may be made in one order and sent in another.
         self.release(head.acknowledged)?;
         if head.sequence == 0 {
-            return Ok(Arrival::Unnumbered);
+            return Ok(ReceiveStatus::Unnumbered);
         }
         if head.sequence < expected {
-            return Ok(Arrival::Duplicate);
+            return Ok(ReceiveStatus::Duplicate);
         }
         self.untold_bytes = self.untold_bytes.saturating_add(size);
         self.received = head.sequence;
-        Ok(Arrival::Fresh)
+        Ok(ReceiveStatus::Fresh)
     }
 
-    /// Whether so much has come since the peer was last told that it should be told at once, and not with the next chunk.
+    /// Returns true if so much has come since the peer was last told that it should be told at once, not with the next chunk.
     #[must_use]
     pub fn acknowledgement_is_due(&self) -> bool {
         let untold = self.received - self.told;
@@ -226,24 +211,25 @@ impl<B: AsRef<[u8]>> Session<B> {
             || untold >= self.options.acknowledge_chunks as u64
     }
 
-    /// Whether anything has come that the peer has not been told of.
+    /// Returns true if the peer has not been told everything that has come.
     #[must_use]
     pub fn owes_acknowledgement(&self) -> bool {
         self.received > self.told
     }
 
-    /// The head of a chunk without a number that tells the peer what has come. Not kept and not repeated.
+    /// Returns the head of a chunk without a number, which tells the peer what has come. Such a chunk is not kept and not
+    /// repeated.
     pub fn unnumbered(&mut self, kind: u8) -> ChunkHead {
         self.told = self.received;
         self.untold_bytes = 0;
         ChunkHead { kind, sequence: 0, acknowledged: self.received }
     }
 
-    /// Begins anew on another connection, whose peer says that it has received this much: says how many chunks
-    /// [`Session::next_outgoing`] will give again, or for the first time.
+    /// Starts another connection, whose peer states that it has received `peer_received`. Returns the number of chunks that
+    /// [`Session::next_outgoing`] will give, again or for the first time.
     ///
     /// # Errors
-    /// That cannot be, so that the peer is not the other end of this session. Nothing has changed.
+    /// The count is impossible, so the peer is not the other end of this session. Nothing has changed.
     pub fn resume(&mut self, peer_received: u64) -> Result<usize, SessionError> {
         if peer_received < self.acknowledged {
             let (claimed, acknowledged) = (peer_received, self.acknowledged);
@@ -254,55 +240,56 @@ impl<B: AsRef<[u8]>> Session<B> {
         Ok(self.kept.len())
     }
 
-    /// The chunks that no connection was given, in order, each with its kind: the peer cannot have them.
+    /// Returns the chunks that no connection was given, in order, each with its kind. The peer cannot have them.
     pub fn never_given(&self) -> impl Iterator<Item = (u8, &B)> {
+        // Kept chunks that any connection was given; `self.given` counts only those of this connection.
         let given = usize::try_from(self.sent - self.acknowledged).unwrap_or(usize::MAX);
         self.kept.iter().skip(given).map(|kept| (kept.kind, &kept.body))
     }
 
-    /// The last number that has been received: what the peer needs to resume.
+    /// Returns the last number received, which the peer needs to resume.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// The chunks that the peer has not acknowledged, in order, each with its kind: if it has said that it takes nothing more,
-    /// it does not have them.
+    /// Returns the chunks that the peer has not acknowledged, in order, each with its kind. Once the peer has acknowledged
+    /// for the last time, these are the chunks that it does not have.
     pub fn unacknowledged(&self) -> impl Iterator<Item = (u8, &B)> {
         self.kept.iter().map(|kept| (kept.kind, &kept.body))
     }
 
-    /// The kind of the last chunk that the peer has acknowledged.
+    /// Returns the kind of the last chunk that the peer has acknowledged.
     #[must_use]
     pub fn acknowledged_kind(&self) -> Option<u8> {
         self.acknowledged_kind
     }
 
-    /// The last number that the peer has acknowledged.
+    /// Returns the last number that the peer has acknowledged.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    /// The last number that was submitted.
+    /// Returns the last number submitted.
     #[must_use]
     pub fn last_submitted(&self) -> u64 {
         self.acknowledged + self.kept.len() as u64
     }
 
-    /// Bytes of bodies that are kept.
+    /// Returns the number of bytes of all kept bodies.
     #[must_use]
     pub fn unacknowledged_bytes(&self) -> usize {
         self.kept_bytes
     }
 
-    /// Chunks that are kept.
+    /// Returns the number of kept chunks.
     #[must_use]
     pub fn unacknowledged_chunks(&self) -> usize {
         self.kept.len()
     }
 
-    /// Drops what the peer has.
+    /// Drops the chunks up to `claimed`, which the peer has.
     fn release(&mut self, claimed: u64) -> Result<(), SessionError> {
         if claimed > self.sent {
             return Err(SessionError::NeverSent { claimed, sent: self.sent });

@@ -1,14 +1,14 @@
-//! Sleeps until a descriptor is ready, or somebody calls.
+//! A set of descriptors on which one thread sleeps until a descriptor is ready or another thread wakes it.
 //!
-//! Level triggered: what is ready and was not attended to wakes the next sleep as well.
+//! Level triggered: a descriptor that is ready and was not handled ends the next sleep as well.
 //!
 //! # Waking
-//! A word says what the sleeper does: *awake*, *asleep*, or *called*. Who calls sets *called*, and writes to an event
-//! descriptor only where the word said *asleep*: calling somebody who is awake, or called already, is one atomic exchange.
-//! The sleeper sets *asleep* only where the word says *awake*, so that a call before that is seen at once and one after it
-//! comes through the descriptor: none is lost. A write that comes late, after the sleeper rose for another reason, wakes
-//! the next sleep for nothing. The descriptor alone is edge triggered: each write ends one sleep, and nobody has to read it.
-//! So only one thread at a time may sleep.
+//! A word holds the state of the sleeper: *awake*, *asleep*, or *called*. A waker sets *called*, and writes to an event
+//! descriptor only if the word was *asleep*. So waking a sleeper that is awake, or called already, costs one atomic exchange.
+//! The sleeper sets *asleep* only if the word is *awake*. It therefore sees a call before that at once, and a call after it
+//! through the descriptor: no call is lost. A write may come late, after the sleeper rose for another reason; it ends the next
+//! sleep without need. Only the event descriptor is edge triggered: each write ends one sleep, and no thread has to read it. So
+//! only one thread at a time may sleep.
 
 use std::fmt;
 use std::io;
@@ -24,42 +24,42 @@ const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 const CALLED: u32 = 2;
 
-/// The token of the event descriptor; no other may have it.
+/// The token of the event descriptor; no other descriptor may have it.
 const OWN_TOKEN: u64 = u64::MAX;
-/// Told in one sleep at most; the rest is told in the next one.
+/// The largest number of descriptors reported by one sleep; the next sleep reports the rest.
 const READY_COUNT_MAX: usize = 256;
 
-/// What a descriptor is watched for. That the other end is gone is told as both, whatever was asked for.
+/// The events that a descriptor is watched for. If the other end is gone, both are reported, whatever was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
-    /// Something can be read.
+    /// The descriptor can be read.
     Readable,
-    /// Something can be written.
+    /// The descriptor can be written.
     Writable,
-    /// Either.
+    /// Either event.
     Both,
 }
 
 /// A descriptor that is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
-    /// What it was watched as.
+    /// The token under which the descriptor is watched.
     pub token: u64,
-    /// It can be read, or is at its end.
+    /// True if the descriptor can be read, or is at its end.
     pub is_readable: bool,
-    /// It can be written, or is at its end.
+    /// True if the descriptor can be written, or is at its end.
     pub is_writable: bool,
 }
 
-/// Why a sleep ended. Several reasons may hold; the first one here that does is told.
+/// The reason why a sleep ended. If several reasons hold, the first one in this order is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Rest {
-    /// Somebody called. Descriptors may be ready as well.
+pub enum WakeReason {
+    /// A waker called. Descriptors may be ready as well.
     Called,
     /// At least one descriptor is ready.
     Ready,
-    /// The time was up.
+    /// The time limit has passed.
     TimedOut,
     /// A signal handler ran in this thread.
     Interrupted,
@@ -71,7 +71,7 @@ pub struct Sleeper {
     bell: Arc<Bell>,
 }
 
-/// Wakes a sleeper from any thread.
+/// A handle that wakes a sleeper from any thread.
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<Bell>);
 
@@ -83,16 +83,16 @@ struct Bell {
 
 impl Bell {
     fn ring(&self) {
-        // PAIRS: sleeper called (the sleeper's exchange and swap): what the caller did before is seen by the sleeper.
+        // PAIRS: sleeper called (the sleeper's exchange and swap): the sleeper sees all that the caller did before.
         if self.state.swap(CALLED, Ordering::AcqRel) == ASLEEP {
-            // It fails only where the counter is full, and then the sleeper wakes anyway.
+            // The write fails only if the counter is full, and then the sleeper wakes anyway.
             let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
         }
     }
 }
 
 impl Sleeper {
-    /// With nothing to watch.
+    /// Creates a sleeper that watches nothing.
     ///
     /// # Errors
     /// The system has no descriptors left.
@@ -105,13 +105,13 @@ impl Sleeper {
         Ok(Self { set, bell })
     }
 
-    /// Watches a descriptor under a token, or changes what it is watched for. A closed descriptor is watched no longer.
+    /// Watches a descriptor under a token, or changes the events it is watched for. Closing a descriptor ends the watch.
     ///
     /// # Errors
     /// The descriptor is of a kind that is always ready (a file), or the system has no room.
     ///
     /// # Panics
-    /// The token is `u64::MAX`.
+    /// If the token is `u64::MAX`.
     pub fn watch(&self, descriptor: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
         assert!(token != OWN_TOKEN, "the token is the sleeper's own");
         let data = epoll::EventData::new_u64(token);
@@ -121,10 +121,10 @@ impl Sleeper {
         }
     }
 
-    /// Watches a descriptor no longer; nothing happens where it was not watched.
+    /// Ends the watch of a descriptor; does nothing if it is not watched.
     ///
     /// # Errors
-    /// It is no open descriptor.
+    /// The descriptor is not open.
     pub fn unwatch(&self, descriptor: impl AsFd) -> io::Result<()> {
         match epoll::delete(&self.set, descriptor) {
             Err(Errno::NOENT) => Ok(()),
@@ -132,46 +132,50 @@ impl Sleeper {
         }
     }
 
-    /// Whether a sleep would end at once for a descriptor. Any thread may ask; that somebody called is for the sleeper.
+    /// Returns true if a descriptor would end a sleep at once. Any thread may call this. It does not consider calls, which only
+    /// the sleeper checks.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         let mut set = [rustix::event::PollFd::new(&self.set, rustix::event::PollFlags::IN)];
         rustix::event::poll(&mut set, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(1)
     }
 
-    /// Whether somebody called since the last sleep, or since that was forgotten. Only the sleeper asks.
+    /// Returns true if a waker called since the last sleep, or since the last [`Self::forget_calls`]. Only the sleeper may call
+    /// this.
     #[must_use]
     pub fn is_called(&self) -> bool {
         // PAIRS: sleeper called (none is needed): the sleep that follows sees what the caller did.
         self.bell.state.load(Ordering::Relaxed) == CALLED
     }
 
-    /// Forgets who called since the last sleep: the sleeper is about to sleep and has looked at everything since.
+    /// Forgets the calls since the last sleep. The sleeper must be about to sleep, and must have checked everything since those
+    /// calls.
     pub fn forget_calls(&self) {
-        // PAIRS: sleeper called (the swap in `ring`): what the caller did is seen, or was under a lock that is held.
+        // PAIRS: sleeper called (the swap in `ring`): what the caller did is visible, or was done under a lock that this thread
+        // holds.
         let _ =
             self.bell.state.compare_exchange(CALLED, AWAKE, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// What other processes write a number to, as an event descriptor takes it, to end the sleep that is going on, or the
-    /// next one at once.
+    /// Returns the event descriptor. A number that another process writes to it ends the current sleep, or the next one at
+    /// once.
     #[must_use]
     pub fn event(&self) -> BorrowedFd<'_> {
         self.bell.event.as_fd()
     }
 
-    /// What wakes it from other threads.
+    /// Returns a handle that wakes this sleeper from other threads.
     #[must_use]
     pub fn waker(&self) -> Waker {
         Waker(Arc::clone(&self.bell))
     }
 
-    /// Sleeps until a descriptor is ready, somebody has called since the last sleep, or the limit has passed (rounded up
-    /// to whole milliseconds; zero: only looks). What is ready is in the place of what `ready` held.
+    /// Sleeps until a descriptor is ready, a waker has called since the last sleep, or the limit has passed (rounded up to
+    /// whole milliseconds; zero only checks). Replaces the content of `ready` with the descriptors that are ready.
     ///
     /// # Errors
-    /// None that a correct program sees.
-    pub fn sleep(&self, ready: &mut Vec<Ready>, limit: Option<Duration>) -> io::Result<Rest> {
+    /// None in a correct program.
+    pub fn sleep(&self, ready: &mut Vec<Ready>, limit: Option<Duration>) -> io::Result<WakeReason> {
         ready.clear();
         // PAIRS: sleeper called (the swap in `ring`)
         let state = &self.bell.state;
@@ -183,15 +187,15 @@ impl Sleeper {
         // PAIRS: sleeper called (the swap in `ring`)
         let was_called = self.bell.state.swap(AWAKE, Ordering::AcqRel) == CALLED;
         match waited {
-            Err(Errno::INTR) if !was_called => return Ok(Rest::Interrupted),
+            Err(Errno::INTR) if !was_called => return Ok(WakeReason::Interrupted),
             Err(Errno::INTR) | Ok(()) => {}
             Err(error) => return Err(error.into()),
         }
         let has_rung = Self::tell(&events, ready);
         Ok(match (was_called || has_rung, ready.is_empty()) {
-            (true, _) => Rest::Called,
-            (false, false) => Rest::Ready,
-            (false, true) => Rest::TimedOut,
+            (true, _) => WakeReason::Called,
+            (false, false) => WakeReason::Ready,
+            (false, true) => WakeReason::TimedOut,
         })
     }
 
@@ -200,14 +204,14 @@ impl Sleeper {
         events: &mut Vec<epoll::Event>,
         limit: Option<Duration>,
     ) -> rustix::io::Result<()> {
-        // A day is as good as a time that the system's type cannot hold.
+        // The limit is cut to a day, because the system's type cannot hold every duration.
         let limit = limit.map(|time| time.min(Duration::from_secs(24 * 60 * 60)));
         let limit = limit.and_then(|time| Timespec::try_from(time).ok());
         epoll::wait(&self.set, rustix::buffer::spare_capacity(events), limit.as_ref())?;
         Ok(())
     }
 
-    /// Says what is ready; `true`: the event descriptor is.
+    /// Appends the ready descriptors to `ready`. Returns true if the event descriptor is ready.
     fn tell(events: &[epoll::Event], ready: &mut Vec<Ready>) -> bool {
         let mut has_rung = false;
         for event in events {
@@ -226,7 +230,7 @@ impl Sleeper {
 }
 
 impl Waker {
-    /// Ends the sleep that is going on, or the next one at once.
+    /// Ends the current sleep, or the next one at once.
     pub fn wake(&self) {
         self.0.ring();
     }

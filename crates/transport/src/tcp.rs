@@ -1,4 +1,4 @@
-//! Channels over TCP and TLS 1.3: who listens, who connects, how a connection opens, and what it carries.
+//! Channels over TCP and TLS 1.3: the listener, the connector, the handshake, and the encrypted carrier.
 
 mod address;
 mod connector;
@@ -11,7 +11,7 @@ mod socket;
 
 pub use address::resolve;
 pub use connector::Connector;
-pub use handshake::{Handshake, Progress};
+pub use handshake::{Handshake, HandshakeProgress};
 pub use listener::{Accepted, HANDSHAKE_COUNT_MAX, Listener};
 
 /// A channel over TCP and TLS, to a peer that has proved its key.

@@ -1,4 +1,4 @@
-//! What every channel does: one suite, for each kind.
+//! The behaviour of every channel: one suite, run for each kind.
 
 mod support;
 
@@ -6,13 +6,13 @@ use std::thread;
 
 use gristmill_transport::{
     CHUNK_SIZE_MAX, Channel, ChannelError, ChunkHead, ENVELOPE_SIZE, Flushed, Interest, Ready,
-    Rest, Sleeper,
+    Sleeper, WakeReason,
 };
 use support::{ClientListens, Inproc, Kind, NodeListens, end_of, flush, head, receive};
 
 const LIVES: &str = "the connection lives";
 
-/// Bytes that tell where they belong.
+/// Returns bytes whose values depend on their position and on the seed.
 fn pattern(size: usize, seed: u64) -> Vec<u8> {
     let words = (0_u64..).map(|index| (index ^ seed << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut bytes = Vec::with_capacity(size + 8);
@@ -23,7 +23,7 @@ fn pattern(size: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Moves chunks from one end to the other until so many have come.
+/// Moves chunks from one end to the other until `count` have come.
 fn move_all(
     (from, to): (&mut impl Channel, &mut impl Channel),
     count: usize,
@@ -72,7 +72,7 @@ fn nothing_is_received_where_nothing_was_sent<K: Kind>() {
 
 fn chunks_of_any_size_arrive<K: Kind>() {
     let (mut one, mut other) = K::pair();
-    // Around the borders of records and buffers.
+    // Sizes around the borders of records and buffers.
     let mut sizes = vec![CHUNK_SIZE_MAX, 0];
     for border in [1 << 12, 1 << 14, 1 << 16, 1 << 18] {
         sizes.extend((border - 2 * ENVELOPE_SIZE..border + 2).step_by(7));
@@ -116,7 +116,7 @@ fn many_small_chunks_leave_in_one_flush<K: Kind>() {
     assert_eq!(move_all((&mut one, &mut other), 2000).len(), 2000);
 }
 
-fn a_peer_that_does_not_read_blocks_nobody<K: Kind>() {
+fn a_peer_that_does_not_read_blocks_no_sender<K: Kind>() {
     let (mut one, mut other) = K::pair();
     let body = pattern(1 << 20, 1);
     let mut count = 0;
@@ -136,7 +136,7 @@ fn a_peer_that_does_not_read_blocks_nobody<K: Kind>() {
     assert_eq!(one.unsent(), 0);
 }
 
-/// Sends and receives so many bodies in both directions at once, asleep in between.
+/// Sends and receives `count` bodies in both directions at once, and sleeps in between.
 fn exchange(mut channel: impl Channel, count: u64, size: usize) -> impl Channel {
     let (sleeper, mut ready) =
         (Sleeper::new().expect("there are descriptors"), Vec::<Ready>::new());
@@ -156,7 +156,7 @@ fn exchange(mut channel: impl Channel, count: u64, size: usize) -> impl Channel 
         let has_room = sent < count && !channel.wants_write();
         if !has_room && (received < count || channel.wants_write()) {
             sleeper.watch(channel.descriptor(), 1, channel.interest()).expect("it is open");
-            assert_ne!(sleeper.sleep(&mut ready, None).expect("it sleeps"), Rest::TimedOut);
+            assert_ne!(sleeper.sleep(&mut ready, None).expect("it sleeps"), WakeReason::TimedOut);
         }
     }
     channel
@@ -165,7 +165,7 @@ fn exchange(mut channel: impl Channel, count: u64, size: usize) -> impl Channel 
 fn both_directions_at_once_do_not_lock_each_other<K: Kind>() {
     let (one, other) = K::pair();
     let other = thread::spawn(move || exchange(other, 20, 800_000));
-    // Each end keeps its connection until the other one has everything, and has looked whether there is more.
+    // Each end keeps its connection until the other end has received everything and has checked for more.
     let one = exchange(one, 20, 800_000);
     drop((one, other.join().expect("the other end has everything")));
 }
@@ -224,7 +224,7 @@ fn a_chunk_that_is_cut_off_does_not_arrive<K: Kind>() {
     let (mut one, mut other) = K::pair();
     one.send(head(1), &pattern(CHUNK_SIZE_MAX, 1)).expect(LIVES);
     let mut body = Vec::new();
-    // A part of it has come for certain.
+    // A part of the chunk has certainly come.
     while other.received_bytes() < 1 << 19 {
         let _ = one.flush().expect(LIVES);
         assert_eq!(other.receive(&mut body).expect(LIVES), None);
@@ -234,7 +234,7 @@ fn a_chunk_that_is_cut_off_does_not_arrive<K: Kind>() {
     assert!(matches!(end_of(&mut other), ChannelError::Lost { .. }));
 }
 
-fn sending_to_nobody_is_a_loss<K: Kind>() {
+fn sending_without_a_peer_is_a_loss<K: Kind>() {
     let (mut one, other) = K::pair();
     drop(other);
     let error = loop {
@@ -245,7 +245,7 @@ fn sending_to_nobody_is_a_loss<K: Kind>() {
     assert!(matches!(error, ChannelError::Lost { .. }), "{error}");
 }
 
-/// Names the tests of the suite once for each kind.
+/// Defines each test of the suite for each kind.
 macro_rules! conformance {
     ($($test:ident),* $(,)?) => {
         mod node_listens { $(#[test] fn $test() { super::$test::<super::NodeListens>(); })* }
@@ -261,12 +261,12 @@ conformance!(
     chunks_of_any_size_arrive,
     a_chunk_that_is_too_large_is_refused_and_costs_nothing,
     many_small_chunks_leave_in_one_flush,
-    a_peer_that_does_not_read_blocks_nobody,
+    a_peer_that_does_not_read_blocks_no_sender,
     both_directions_at_once_do_not_lock_each_other,
     counters_agree_between_the_ends,
     closing_in_order_delivers_everything_and_says_so,
     an_end_that_is_abandoned_is_a_loss,
     what_was_flushed_before_a_loss_arrives,
     a_chunk_that_is_cut_off_does_not_arrive,
-    sending_to_nobody_is_a_loss,
+    sending_without_a_peer_is_a_loss,
 );

@@ -1,4 +1,4 @@
-//! What comes after the keys are proved: a peer that breaks the protocol, and bytes that are altered on the way.
+//! Faults after the keys are proved: a peer that breaks the protocol, and bytes that are altered on the way.
 
 mod support;
 
@@ -7,26 +7,32 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
 use gristmill_transport::{
-    CHUNK_SIZE_MAX, Channel, ChannelError, ChunkHead, Connector, Envelope, Fleet, Identity,
+    CHUNK_SIZE_MAX, Channel, ChannelError, ChunkHead, Connector, Envelope, FleetKeys, Identity,
     TcpChannel,
 };
-use support::hostile::{Caller, Manners, call, halves, key, talk};
+use gristmill_wire::WIRE_VERSION;
+use support::hostile::{Caller, Manners, call, exchange, halves, key};
 use support::{NEVER_NS, accept, end_of, finish, flush, head, listen, receive};
 
-const GREETING: &[u8; 16] = b"GRISTMIL\x01\0\0\0\x03\0\0\0";
+/// Returns the greeting of a peer with the versions of this build, encoded by hand.
+fn greeting() -> [u8; 16] {
+    let mut bytes = *b"GRISTMIL\x01\0\0\0\0\0\0\0";
+    bytes[12..].copy_from_slice(&WIRE_VERSION.to_le_bytes());
+    bytes
+}
 
-/// A channel to a node that keeps to the protocol as far as the greeting, and is driven by hand from there.
+/// Connects a channel to a node that greets by the protocol. After the greeting, `node` drives the connection by hand.
 fn channel_to(node: impl FnOnce(Caller) + Send + 'static) -> (TcpChannel, thread::JoinHandle<()>) {
-    let fleet = Fleet::generate().expect("there is randomness");
+    let fleet = FleetKeys::generate().expect("there is randomness");
     let manners = Manners::good(key(&halves(&fleet.node).0, None));
     let listener = listen(Identity::of_client(&fleet.client));
     let address = listener.address();
     let node = thread::spawn(move || {
         let mut caller = call(address, manners);
-        let mut greeting = [0; 16];
-        caller.read_exact(&mut greeting).expect("the client greets first");
-        assert_eq!(&greeting, GREETING);
-        caller.write_all(GREETING).expect("the client listens");
+        let mut received = [0; 16];
+        caller.read_exact(&mut received).expect("the client greets first");
+        assert_eq!(received, greeting());
+        caller.write_all(&greeting()).expect("the client listens");
         node(caller);
     });
     let channel = finish(&mut accept(&listener, NEVER_NS)).expect("the key is the right one");
@@ -55,13 +61,13 @@ fn chunks_by_hand_arrive_however_they_are_cut_into_records() {
 
 #[test]
 fn chunks_that_come_with_the_greeting_are_not_lost() {
-    let fleet = Fleet::generate().expect("there is randomness");
+    let fleet = FleetKeys::generate().expect("there is randomness");
     let manners = Manners::good(key(&halves(&fleet.node).0, None));
     let listener = listen(Identity::of_client(&fleet.client));
     let address = listener.address();
     let node = thread::spawn(move || {
-        let words = [&GREETING[..], &envelope(5), b"early"].concat();
-        talk(call(address, manners), &words);
+        let words = [&greeting()[..], &envelope(5), b"early"].concat();
+        exchange(call(address, manners), &words);
     });
     let mut channel = finish(&mut accept(&listener, NEVER_NS)).expect("the key is the right one");
     assert_eq!(receive(&mut channel).1, b"early");
@@ -73,7 +79,7 @@ fn chunks_that_come_with_the_greeting_are_not_lost() {
 fn an_envelope_that_announces_too_much_is_refused_and_nothing_behind_it_is_read() {
     let (mut channel, node) = channel_to(|caller| {
         let words = [&envelope(2)[..], b"ok", &[0xff, 0xff, 0xff, 0xff], &[0; 20], &envelope(0)];
-        talk(caller, &words.concat());
+        exchange(caller, &words.concat());
     });
     assert_eq!(receive(&mut channel).1, b"ok");
     for _ in 0..2 {
@@ -87,11 +93,11 @@ fn an_envelope_that_announces_too_much_is_refused_and_nothing_behind_it_is_read(
 
 #[test]
 fn what_is_no_envelope_is_garbage() {
-    let (mut channel, node) = channel_to(|caller| talk(caller, b"GET / HTTP/1.1 and so on"));
+    let (mut channel, node) = channel_to(|caller| exchange(caller, b"GET / HTTP/1.1 and so on"));
     let error = end_of(&mut channel);
-    // The first four bytes are a size, which is too large as well; the zeros are looked at first.
+    // The first four bytes are a size that is too large as well, but the zeros are checked first.
     assert!(matches!(error, ChannelError::Garbage { .. }) && !error.is_retryable(), "{error}");
-    assert!(error.to_string().contains("zeros"), "{error}");
+    assert!(error.to_string().contains("must be zero"), "{error}");
     drop(channel);
     node.join().expect("the node is done");
 }
@@ -155,17 +161,17 @@ fn the_keys_of_a_connection_can_change_while_it_is_used() {
     node.join().expect("the node is done");
 }
 
-/// What happens to what one side sends.
+/// The treatment of the bytes that one side sends.
 #[derive(Debug, Clone, Copy)]
 enum Meddling {
     Nothing,
-    /// This byte is altered.
+    /// The byte at this position is altered.
     Alter(usize),
-    /// The connection ends before this byte.
+    /// The connection ends before the byte at this position.
     Cut(usize),
 }
 
-/// Passes bytes on in one direction; says how many.
+/// Passes bytes on in one direction; returns their number.
 fn relay(mut from: TcpStream, mut to: TcpStream, meddling: Meddling) -> usize {
     let (mut buffer, mut passed) = ([0; 4096], 0);
     while let Ok(mut count @ 1..) = from.read(&mut buffer) {
@@ -185,13 +191,13 @@ fn relay(mut from: TcpStream, mut to: TcpStream, meddling: Meddling) -> usize {
     passed
 }
 
-/// A listener in front of another one, that meddles with what who connects sends.
+/// Creates a listener in front of another one. It alters or cuts what the connecting side sends.
 fn meddle(behind: SocketAddr, meddling: Meddling) -> (SocketAddr, thread::JoinHandle<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
     let meddler = thread::spawn(move || {
-        let (one, _) = listener.accept().expect("somebody connects");
-        let other = TcpStream::connect(behind).expect("somebody listens");
+        let (one, _) = listener.accept().expect("the client connects");
+        let other = TcpStream::connect(behind).expect("the node listens");
         let back = (other.try_clone().expect("it is open"), one.try_clone().expect("it is open"));
         let back = thread::spawn(move || relay(back.0, back.1, Meddling::Nothing));
         let passed = relay(one, other, meddling);
@@ -201,16 +207,16 @@ fn meddle(behind: SocketAddr, meddling: Meddling) -> (SocketAddr, thread::JoinHa
     (address, meddler)
 }
 
-/// What becomes of a conversation that somebody meddles with, on the side that listens.
+/// The result of such a conversation on the listening side.
 struct Meddled {
     found: Vec<ChunkHead>,
     outcome: Result<(), ChannelError>,
-    /// Bytes that came through.
+    /// Bytes that the relay passed on.
     passed: usize,
 }
 
 fn converse(meddling: Meddling) -> Meddled {
-    let fleet = Fleet::generate().expect("there is randomness");
+    let fleet = FleetKeys::generate().expect("there is randomness");
     let listener = listen(Identity::of_client(&fleet.client));
     let (address, meddler) = meddle(listener.address(), meddling);
     let node = thread::spawn(move || {
@@ -228,7 +234,7 @@ fn converse(meddling: Meddling) -> Meddled {
     node.join().expect("the node is done");
     let passed = meddler.join().expect("it passes on");
     let expected: Vec<_> = (1..).map(head).take(found.len()).collect();
-    assert_eq!(found, expected, "a beginning of what was sent");
+    assert_eq!(found, expected, "a prefix of the sent bytes");
     Meddled { found, outcome, passed }
 }
 
@@ -247,7 +253,7 @@ fn receive_three(channel: &mut TcpChannel, found: &mut Vec<ChunkHead>) -> Result
 fn a_byte_that_is_altered_anywhere_ends_the_connection_and_is_never_delivered() {
     let whole = converse(Meddling::Nothing);
     assert!(whole.outcome.is_ok() && whole.found.len() == 3);
-    // The hello, the proof, the greeting and the chunks. Bytes 1 and 2 are a version that TLS 1.3 does not look at.
+    // Every 37th byte of the hello, the proof, the greeting and the chunks. Bytes 1 and 2 are a version that TLS 1.3 ignores.
     for place in (0..whole.passed).step_by(37) {
         let altered = converse(Meddling::Alter(place));
         assert!(altered.outcome.is_err(), "byte {place} was altered, and everything arrived");

@@ -1,4 +1,5 @@
-//! Sessions over channels that are abandoned again and again: how the two are used together, and that nothing is lost.
+//! Sessions over channels that are abandoned again and again. The tests show how to use both together, and that no chunk is
+//! lost.
 
 mod support;
 
@@ -6,11 +7,11 @@ use std::sync::Arc;
 
 use gristmill_sync::random::Random;
 use gristmill_transport::{
-    Admission, Arrival, Channel, ChannelError, Outgoing, Session, SessionOptions,
+    Channel, ChannelError, EnqueueOutcome, OutboundChunk, ReceiveStatus, Session, SessionOptions,
 };
 use support::{ClientListens, Inproc, Kind, NodeListens};
 
-/// The kind of a chunk that only tells what has been received, and of all others.
+/// The kind of a chunk that only states what has been received; all others have kind `BODY`.
 const STATE: u8 = 0;
 const BODY: u8 = 1;
 const COUNT: u64 = 400;
@@ -22,7 +23,7 @@ const OPTIONS: SessionOptions = SessionOptions {
     acknowledge_chunks: 10,
 };
 
-/// One side: it sends chunks that hold their numbers, and expects such.
+/// One side. It sends chunks that contain their numbers, and expects such chunks.
 struct Side<C> {
     session: Session<Arc<[u8]>>,
     channel: C,
@@ -44,7 +45,7 @@ impl<C: Channel> Side<C> {
         self.begin();
     }
 
-    /// What has been received is the first thing said on each connection.
+    /// Begins a connection by stating what has been received.
     fn begin(&mut self) {
         self.is_resumed = false;
         let state = self.session.unnumbered(STATE);
@@ -59,7 +60,7 @@ impl<C: Channel> Side<C> {
         let size = usize::try_from(size).expect("it is small");
         let mut body = (self.submitted + 1).to_le_bytes().to_vec();
         body.resize(8 + size, 0x55);
-        if let Admission::Taken(sequence) = self.session.submit(BODY, body.into()) {
+        if let EnqueueOutcome::Taken(sequence) = self.session.submit(BODY, body.into()) {
             self.submitted += 1;
             assert_eq!(sequence, self.submitted);
         }
@@ -68,7 +69,7 @@ impl<C: Channel> Side<C> {
     fn send(&mut self) -> Result<(), ChannelError> {
         if self.is_resumed {
             while self.channel.unsent() < 60_000
-                && let Some(Outgoing { head, body }) = self.session.next_outgoing()
+                && let Some(OutboundChunk { head, body }) = self.session.next_outgoing()
             {
                 self.channel.send(head, body)?;
             }
@@ -80,7 +81,7 @@ impl<C: Channel> Side<C> {
         self.channel.flush().map(drop)
     }
 
-    /// Takes in one chunk, if there is one.
+    /// Processes one chunk, if there is one.
     fn receive(&mut self) -> Result<(), ChannelError> {
         let mut body = Vec::new();
         let Some(head) = self.channel.receive(&mut body)? else { return Ok(()) };
@@ -90,7 +91,7 @@ impl<C: Channel> Side<C> {
             self.is_resumed = true;
         }
         let arrival = self.session.accept(&head, body.len());
-        if arrival.expect("the peer keeps to the protocol") == Arrival::Fresh {
+        if arrival.expect("the peer keeps to the protocol") == ReceiveStatus::Fresh {
             self.found += 1;
             assert_eq!(body[..8], self.found.to_le_bytes());
             assert!(body[8..].iter().all(|byte| *byte == 0x55));
@@ -99,7 +100,7 @@ impl<C: Channel> Side<C> {
     }
 }
 
-/// Both sides go on at random; now and then one of them dies, and both connect anew.
+/// Lets both sides act at random. Sometimes the connection is abandoned, and both sides connect again.
 fn survive<K: Kind>(seed: u64) {
     let mut random = Random::from_seed(seed);
     let (one, other) = K::pair();

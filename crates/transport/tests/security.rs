@@ -1,4 +1,4 @@
-//! Strangers, impostors and liars: none becomes a channel, and each error says what is wrong.
+//! Strangers, impostors and liars. No such peer gets a channel, and each error says what is wrong.
 
 mod support;
 
@@ -7,13 +7,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
 use gristmill_transport::{
-    Accepted, ChannelError, Connector, Fleet, HANDSHAKE_COUNT_MAX, Identity, Mistrust, NodeKey,
-    Progress, Versions,
+    Accepted, AuthFailure, ChannelError, Connector, FleetKeys, HANDSHAKE_COUNT_MAX,
+    HandshakeProgress, Identity, NodeKey, Versions,
 };
-use support::hostile::{Manners, call, halves, host, key, talk};
+use support::hostile::{Manners, call, exchange, halves, host, key};
 use support::{NEVER_NS, Outcome, accept, finish, listen, meet};
 
-/// What a listener makes of a peer that does this.
+/// Returns the error with which a listener refuses this peer.
 fn heard(listening: Identity, peer: impl FnOnce(SocketAddr) + Send + 'static) -> ChannelError {
     let listener = listen(listening);
     let address = listener.address();
@@ -23,7 +23,7 @@ fn heard(listening: Identity, peer: impl FnOnce(SocketAddr) + Send + 'static) ->
     refused(outcome)
 }
 
-/// What who connects makes of a listener that does this.
+/// Returns the error with which a connecting end refuses this listener.
 fn answered(connecting: Identity, peer: impl FnOnce(TcpListener) + Send + 'static) -> ChannelError {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
@@ -45,30 +45,28 @@ fn refused(outcome: Outcome) -> ChannelError {
 }
 
 #[track_caller]
-fn assert_mistrust(error: &ChannelError, expected: Mistrust) {
-    let ChannelError::Unauthenticated { peer, mistrust } = error else {
-        panic!("{}: {error}", error.code())
-    };
+fn assert_mistrust(error: &ChannelError, expected: AuthFailure) {
+    let ChannelError::Unauthenticated { peer, mistrust } = error else { panic!("{error:?}") };
     assert_eq!((*mistrust, peer.starts_with("127.0.0.1:")), (expected, true), "{error}");
 }
 
-fn fleet() -> Fleet {
-    Fleet::generate().expect("there is randomness")
+fn fleet() -> FleetKeys {
+    FleetKeys::generate().expect("there is randomness")
 }
 
-fn client(fleet: &Fleet) -> Identity {
+fn client(fleet: &FleetKeys) -> Identity {
     Identity::of_client(&fleet.client)
 }
 
-fn node(fleet: &Fleet) -> Identity {
+fn node(fleet: &FleetKeys) -> Identity {
     Identity::of_node(&fleet.node)
 }
 
-fn sibling(fleet: &Fleet) -> Identity {
+fn sibling(fleet: &FleetKeys) -> Identity {
     Identity::of_sibling(&fleet.node)
 }
 
-/// Somebody who has a node key can be a node by hand.
+/// Returns the behaviour of a peer that holds a node key and acts as a node by hand.
 fn as_node(key_of: &NodeKey) -> Manners {
     Manners::good(key(&halves(key_of).0, None))
 }
@@ -76,7 +74,7 @@ fn as_node(key_of: &NodeKey) -> Manners {
 const STRANGER: [u8; 32] = [7; 32];
 
 #[test]
-fn nodes_of_one_fleet_take_each_other_where_they_mean_to_and_nobody_else() {
+fn nodes_of_one_fleet_accept_each_other_at_the_intended_address_and_no_others() {
     let (ours, theirs) = (fleet(), fleet());
     support::connect(sibling(&ours), sibling(&ours));
     for other in [client(&ours), node(&ours), sibling(&theirs), client(&theirs)] {
@@ -100,12 +98,12 @@ fn bytes_that_are_no_tls_are_garbage_on_both_sides() {
     let records: [&[u8]; 4] = [hello, &[0; 600], &[0xff; 600], b"\x16\x03\x01\xff\xff\x01"];
     for bytes in records {
         let error = heard(node(&fleet()), |address| {
-            talk(TcpStream::connect(address).expect("it listens"), bytes);
+            exchange(TcpStream::connect(address).expect("it listens"), bytes);
         });
         assert!(matches!(error, ChannelError::Garbage { .. }), "{error}");
         assert!(error.to_string().contains("not of this protocol"), "{error}");
         let error = answered(client(&fleet()), |listener| {
-            talk(listener.accept().expect("it connects").0, bytes);
+            exchange(listener.accept().expect("it connects").0, bytes);
         });
         assert!(matches!(error, ChannelError::Garbage { .. }), "{error}");
     }
@@ -118,7 +116,7 @@ fn an_older_tls_is_garbage() {
     hello.extend([9; 32]);
     hello.extend(b"\x00\x00\x02\xc0\x2f\x01\x00");
     let error = heard(node(&fleet()), move |address| {
-        talk(TcpStream::connect(address).expect("it listens"), &hello);
+        exchange(TcpStream::connect(address).expect("it listens"), &hello);
     });
     assert!(matches!(error, ChannelError::Garbage { .. }), "{error}");
 }
@@ -136,13 +134,14 @@ fn a_peer_that_leaves_in_the_middle_is_a_loss() {
 fn tls_without_a_key_is_refused() {
     for (has_raw_keys, key) in [(false, None), (true, None)] {
         let manners = Manners { key, has_raw_keys, asks: true };
-        let error = heard(node(&fleet()), |address| talk(call(address, manners), b"hello"));
-        assert_mistrust(&error, Mistrust::NoKey);
+        let error = heard(node(&fleet()), |address| exchange(call(address, manners), b"hello"));
+        assert_mistrust(&error, AuthFailure::NoKey);
     }
-    // Ordinary TLS, with certificates, or without asking for a key, is another protocol.
+    // Ordinary TLS, with certificates or without a request for a key, is another protocol.
     for (has_raw_keys, asks) in [(false, true), (true, false)] {
         let manners = Manners { key: Some(key(&STRANGER, None)), has_raw_keys, asks };
-        let error = answered(client(&fleet()), |listener| talk(host(&listener, manners), b"hello"));
+        let error =
+            answered(client(&fleet()), |listener| exchange(host(&listener, manners), b"hello"));
         assert!(matches!(error, ChannelError::Garbage { .. }), "{error}");
     }
 }
@@ -151,10 +150,11 @@ fn tls_without_a_key_is_refused() {
 fn the_key_of_a_stranger_is_refused_on_both_sides() {
     let manners = Manners::good(key(&STRANGER, None));
     let theirs = manners.clone();
-    let error = heard(node(&fleet()), |address| talk(call(address, theirs), b"hello"));
-    assert_mistrust(&error, Mistrust::OtherKey);
-    let error = answered(node(&fleet()), move |listener| talk(host(&listener, manners), b"hello"));
-    assert_mistrust(&error, Mistrust::OtherKey);
+    let error = heard(node(&fleet()), |address| exchange(call(address, theirs), b"hello"));
+    assert_mistrust(&error, AuthFailure::OtherKey);
+    let error =
+        answered(node(&fleet()), move |listener| exchange(host(&listener, manners), b"hello"));
+    assert_mistrust(&error, AuthFailure::OtherKey);
 }
 
 #[test]
@@ -162,14 +162,14 @@ fn another_fleet_is_refused_and_told() {
     let (one, other) = (fleet(), fleet());
     for (connecting, listening) in [(client(&one), node(&other)), (node(&one), client(&other))] {
         let (out, into) = meet(connecting, listening);
-        assert_mistrust(&refused(out), Mistrust::OtherKey);
-        assert_mistrust(&refused(into), Mistrust::OursRefused);
+        assert_mistrust(&refused(out), AuthFailure::OtherKey);
+        assert_mistrust(&refused(into), AuthFailure::OursRefused);
     }
 }
 
 #[test]
 fn a_listener_that_refuses_says_so() {
-    // The one that connects takes any key, and learns why it is not taken.
+    // The connecting peer accepts any key, and learns why its own is refused.
     let (one, other) = (fleet(), fleet());
     let listener = listen(client(&one));
     let manners = as_node(&other.node);
@@ -180,7 +180,7 @@ fn a_listener_that_refuses_says_so() {
         std::io::Read::read_exact(&mut caller, &mut word).expect_err("it is refused").to_string()
     });
     let error = refused(finish(&mut accept(&listener, NEVER_NS)));
-    assert_mistrust(&error, Mistrust::OtherKey);
+    assert_mistrust(&error, AuthFailure::OtherKey);
     let told = peer.join().expect("a peer is no test");
     assert!(told.contains("AccessDenied"), "{told}");
 }
@@ -188,19 +188,20 @@ fn a_listener_that_refuses_says_so() {
 #[test]
 fn a_node_is_no_client_and_a_client_no_node() {
     let fleet = fleet();
-    // A node that connects to a node, a client to a client.
+    // A node that connects to a node, and a client that connects to a client.
     for identity in [node(&fleet), client(&fleet)] {
         let (out, into) = meet(identity.clone(), identity);
-        assert_mistrust(&refused(out), Mistrust::OtherKey);
-        assert_mistrust(&refused(into), Mistrust::OursRefused);
+        assert_mistrust(&refused(out), AuthFailure::OtherKey);
+        assert_mistrust(&refused(into), AuthFailure::OursRefused);
     }
-    // The same by hand: somebody who has a node key calls a node as if it were the client.
+    // The same by hand: a holder of a node key connects to a node and poses as the client.
     let manners = as_node(&fleet.node);
     let theirs = manners.clone();
-    let error = heard(node(&fleet), |address| talk(call(address, theirs), b"hello"));
-    assert_mistrust(&error, Mistrust::OtherKey);
-    let error = answered(node(&fleet), move |listener| talk(host(&listener, manners), b"hello"));
-    assert_mistrust(&error, Mistrust::OtherKey);
+    let error = heard(node(&fleet), |address| exchange(call(address, theirs), b"hello"));
+    assert_mistrust(&error, AuthFailure::OtherKey);
+    let error =
+        answered(node(&fleet), move |listener| exchange(host(&listener, manners), b"hello"));
+    assert_mistrust(&error, AuthFailure::OtherKey);
 }
 
 #[test]
@@ -209,10 +210,11 @@ fn a_key_that_is_only_shown_proves_nothing() {
     let (_, client_public) = halves(&fleet.node);
     let manners = Manners::good(key(&STRANGER, Some(&client_public)));
     let theirs = manners.clone();
-    let error = heard(node(&fleet), |address| talk(call(address, theirs), b"hello"));
-    assert_mistrust(&error, Mistrust::NoProof);
-    let error = answered(node(&fleet), move |listener| talk(host(&listener, manners), b"hello"));
-    assert_mistrust(&error, Mistrust::NoProof);
+    let error = heard(node(&fleet), |address| exchange(call(address, theirs), b"hello"));
+    assert_mistrust(&error, AuthFailure::NoProof);
+    let error =
+        answered(node(&fleet), move |listener| exchange(host(&listener, manners), b"hello"));
+    assert_mistrust(&error, AuthFailure::NoProof);
 }
 
 #[test]
@@ -221,8 +223,9 @@ fn another_version_is_refused_with_both_versions() {
     let greeting = b"GRISTMIL\x09\0\0\0\x01\0\0\0";
     let manners = as_node(&fleet.node);
     let theirs = manners.clone();
-    let mut errors = vec![heard(client(&fleet), |address| talk(call(address, theirs), greeting))];
-    errors.push(answered(client(&fleet), |listener| talk(host(&listener, manners), greeting)));
+    let mut errors =
+        vec![heard(client(&fleet), |address| exchange(call(address, theirs), greeting))];
+    errors.push(answered(client(&fleet), |listener| exchange(host(&listener, manners), greeting)));
     for error in errors {
         let expected = Versions { transport: 9, wire: 1 };
         let ChannelError::Version { ours, theirs, .. } = &error else { panic!("{error}") };
@@ -235,7 +238,7 @@ fn another_version_is_refused_with_both_versions() {
 fn a_known_peer_that_does_not_greet_is_garbage() {
     let fleet = fleet();
     let manners = as_node(&fleet.node);
-    let error = heard(client(&fleet), |address| talk(call(address, manners), &[0; 16]));
+    let error = heard(client(&fleet), |address| exchange(call(address, manners), &[0; 16]));
     assert!(matches!(error, ChannelError::Garbage { .. }), "{error}");
     assert!(error.to_string().contains("greeting"), "{error}");
 }
@@ -246,10 +249,10 @@ fn a_silent_peer_holds_nothing_beyond_the_deadline() {
     let mut socket = TcpStream::connect(listener.address()).expect("it listens");
     let mut handshake = accept(&listener, 1000);
     assert_eq!((handshake.deadline_ns(), listener.handshake_count()), (1000, 1));
-    // One that says a little now and then has no more time than one that says nothing.
+    // A peer that sends a byte now and then has no more time than a silent one.
     for byte in b"\x16\x03\x01" {
         socket.write_all(&[*byte]).expect("it is open");
-        assert!(matches!(handshake.progress(999), Ok(Progress::Pending)));
+        assert!(matches!(handshake.progress(999), Ok(HandshakeProgress::Pending)));
     }
     let error = handshake.progress(1000).expect_err("its time is up");
     assert!(matches!(error, ChannelError::Silent { .. }) && error.is_retryable(), "{error}");
@@ -263,18 +266,20 @@ fn a_listener_that_does_not_answer_is_silent() {
     let connector = Connector::new(client(&fleet()));
     let mut handshake = connector.connect(address, 10).expect("there is a way");
     let _accepted = listener.accept().expect("it connects");
-    assert!(matches!(handshake.progress(0), Ok(Progress::Pending)));
+    assert!(matches!(handshake.progress(0), Ok(HandshakeProgress::Pending)));
     let error = handshake.progress(10).expect_err("its time is up");
     assert!(matches!(error, ChannelError::Silent { .. }), "{error}");
 }
 
 #[test]
-fn nobody_listening_is_unreachable() {
+fn an_address_without_a_listener_is_unreachable() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port is free").local_addr();
     let connector = Connector::new(client(&fleet()));
     let handshake = connector.connect(free.expect("it was bound"), NEVER_NS);
     let error = match handshake {
-        Ok(mut handshake) => finish(&mut handshake).map(drop).expect_err("nobody is there"),
+        Ok(mut handshake) => {
+            finish(&mut handshake).map(drop).expect_err("no process listens there")
+        }
         Err(error) => error,
     };
     assert!(matches!(error, ChannelError::Unreachable { .. }) && error.is_retryable(), "{error}");

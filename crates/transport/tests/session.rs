@@ -1,13 +1,13 @@
-//! Sessions against each other over connections that are cut at any point, and what they refuse.
+//! Two sessions over connections that are cut at any point, and the claims that a session refuses.
 
 use std::collections::VecDeque;
 
 use gristmill_transport::{
-    Admission, Arrival, ChunkHead, Outgoing, Session, SessionError, SessionOptions,
+    ChunkHead, EnqueueOutcome, OutboundChunk, ReceiveStatus, Session, SessionError, SessionOptions,
 };
 use proptest::prelude::*;
 
-/// The kind of a chunk that tells what has been received, and of one that is numbered.
+/// The kind of a chunk that only states what has been received; numbered chunks have kind `BODY`.
 const STATE: u8 = 1;
 const BODY: u8 = 2;
 
@@ -26,11 +26,11 @@ fn acknowledging(acknowledged: u64) -> ChunkHead {
     ChunkHead { kind: STATE, sequence: 0, acknowledged }
 }
 
-/// A session that has sent so many chunks of one byte.
+/// Returns a session that has sent `count` chunks of one byte.
 fn having_sent(count: u8) -> Session<Vec<u8>> {
     let mut session = Session::new(OPTIONS);
     for number in 1..=count {
-        assert_eq!(session.submit(BODY, vec![number]), Admission::Taken(u64::from(number)));
+        assert_eq!(session.submit(BODY, vec![number]), EnqueueOutcome::Taken(u64::from(number)));
         assert!(session.next_outgoing().is_some());
     }
     session
@@ -40,14 +40,14 @@ fn having_sent(count: u8) -> Session<Vec<u8>> {
 fn chunks_are_numbered_from_one_and_given_once() {
     let mut session = Session::new(OPTIONS);
     assert!(session.next_outgoing().is_none() && !session.has_outgoing());
-    assert_eq!(session.submit(BODY, b"one".to_vec()), Admission::Taken(1));
-    assert_eq!(session.submit(9, b"two".to_vec()), Admission::Taken(2));
+    assert_eq!(session.submit(BODY, b"one".to_vec()), EnqueueOutcome::Taken(1));
+    assert_eq!(session.submit(9, b"two".to_vec()), EnqueueOutcome::Taken(2));
     assert!(session.has_outgoing());
     let head = ChunkHead { kind: BODY, sequence: 1, acknowledged: 0 };
-    assert_eq!(session.next_outgoing(), Some(Outgoing { head, body: b"one" }));
-    assert_eq!(session.accept(&numbered(1), 5), Ok(Arrival::Fresh));
+    assert_eq!(session.next_outgoing(), Some(OutboundChunk { head, body: b"one" }));
+    assert_eq!(session.accept(&numbered(1), 5), Ok(ReceiveStatus::Fresh));
     let head = ChunkHead { kind: 9, sequence: 2, acknowledged: 1 };
-    assert_eq!(session.next_outgoing(), Some(Outgoing { head, body: b"two" }));
+    assert_eq!(session.next_outgoing(), Some(OutboundChunk { head, body: b"two" }));
     assert!(session.next_outgoing().is_none());
     assert_eq!((session.unacknowledged_chunks(), session.unacknowledged_bytes()), (2, 6));
 }
@@ -55,40 +55,40 @@ fn chunks_are_numbered_from_one_and_given_once() {
 #[test]
 fn acknowledged_chunks_are_dropped() {
     let mut session = having_sent(3);
-    assert_eq!(session.accept(&acknowledging(2), 0), Ok(Arrival::Unnumbered));
+    assert_eq!(session.accept(&acknowledging(2), 0), Ok(ReceiveStatus::Unnumbered));
     assert_eq!((session.unacknowledged_chunks(), session.acknowledged()), (1, 2));
-    // An older count says nothing new.
-    assert_eq!(session.accept(&acknowledging(1), 0), Ok(Arrival::Unnumbered));
+    // An older count changes nothing.
+    assert_eq!(session.accept(&acknowledging(1), 0), Ok(ReceiveStatus::Unnumbered));
     assert_eq!((session.unacknowledged_chunks(), session.last_submitted()), (1, 3));
 }
 
 #[test]
 fn arrivals_are_fresh_once() {
     let mut session = Session::<Vec<u8>>::new(OPTIONS);
-    assert_eq!(session.accept(&numbered(1), 1), Ok(Arrival::Fresh));
-    assert_eq!(session.accept(&numbered(2), 1), Ok(Arrival::Fresh));
-    assert_eq!(session.accept(&numbered(1), 1), Ok(Arrival::Duplicate));
-    assert_eq!(session.accept(&numbered(2), 1), Ok(Arrival::Duplicate));
+    assert_eq!(session.accept(&numbered(1), 1), Ok(ReceiveStatus::Fresh));
+    assert_eq!(session.accept(&numbered(2), 1), Ok(ReceiveStatus::Fresh));
+    assert_eq!(session.accept(&numbered(1), 1), Ok(ReceiveStatus::Duplicate));
+    assert_eq!(session.accept(&numbered(2), 1), Ok(ReceiveStatus::Duplicate));
     let gap = SessionError::Gap { found: 4, expected: 3 };
     assert_eq!(session.accept(&numbered(4), 1), Err(gap));
-    assert_eq!((session.received(), gap.code(), gap.is_retryable()), (2, "session-gap", false));
+    assert_eq!(session.received(), 2);
 }
 
 #[test]
 fn an_acknowledgement_is_due_after_bytes_or_chunks() {
     let mut session = Session::<Vec<u8>>::new(OPTIONS);
     for sequence in 1..=3 {
-        assert_eq!(session.accept(&numbered(sequence), 1), Ok(Arrival::Fresh));
+        assert_eq!(session.accept(&numbered(sequence), 1), Ok(ReceiveStatus::Fresh));
         assert!(!session.acknowledgement_is_due() && session.owes_acknowledgement());
     }
-    assert_eq!(session.accept(&numbered(4), 1), Ok(Arrival::Fresh));
+    assert_eq!(session.accept(&numbered(4), 1), Ok(ReceiveStatus::Fresh));
     assert!(session.acknowledgement_is_due());
     assert_eq!(session.unnumbered(STATE), acknowledging(4));
     assert!(!session.acknowledgement_is_due() && !session.owes_acknowledgement());
-    assert_eq!(session.accept(&numbered(5), 40), Ok(Arrival::Fresh));
+    assert_eq!(session.accept(&numbered(5), 40), Ok(ReceiveStatus::Fresh));
     assert!(session.acknowledgement_is_due());
-    // A chunk that goes the other way tells as well.
-    assert_eq!(session.submit(BODY, Vec::new()), Admission::Taken(1));
+    // A chunk in the other direction acknowledges as well.
+    assert_eq!(session.submit(BODY, Vec::new()), EnqueueOutcome::Taken(1));
     assert_eq!(session.next_outgoing().map(|next| next.head.acknowledged), Some(5));
     assert!(!session.acknowledgement_is_due());
 }
@@ -96,19 +96,19 @@ fn an_acknowledgement_is_due_after_bytes_or_chunks() {
 #[test]
 fn a_session_that_keeps_too_much_takes_no_more() {
     let mut by_size = Session::new(OPTIONS);
-    assert_eq!(by_size.submit(BODY, vec![0; 1000]), Admission::Taken(1), "one of any size");
-    assert_eq!(by_size.submit(BODY, vec![7]), Admission::Full(vec![7]));
+    assert_eq!(by_size.submit(BODY, vec![0; 1000]), EnqueueOutcome::Taken(1), "one of any size");
+    assert_eq!(by_size.submit(BODY, vec![7]), EnqueueOutcome::Full(vec![7]));
     let mut by_count = having_sent(8);
-    assert_eq!(by_count.submit(BODY, vec![7]), Admission::Full(vec![7]));
-    assert_eq!(by_count.accept(&acknowledging(1), 0), Ok(Arrival::Unnumbered));
-    assert_eq!(by_count.submit(BODY, vec![7]), Admission::Taken(9));
+    assert_eq!(by_count.submit(BODY, vec![7]), EnqueueOutcome::Full(vec![7]));
+    assert_eq!(by_count.accept(&acknowledging(1), 0), Ok(ReceiveStatus::Unnumbered));
+    assert_eq!(by_count.submit(BODY, vec![7]), EnqueueOutcome::Taken(9));
 }
 
 #[test]
 fn a_resumed_session_gives_again_what_the_peer_lacks() {
     let mut session = having_sent(3);
-    assert_eq!(session.submit(BODY, vec![4]), Admission::Taken(4));
-    assert_eq!(session.accept(&acknowledging(1), 0), Ok(Arrival::Unnumbered));
+    assert_eq!(session.submit(BODY, vec![4]), EnqueueOutcome::Taken(4));
+    assert_eq!(session.accept(&acknowledging(1), 0), Ok(ReceiveStatus::Unnumbered));
     assert_eq!(session.resume(2), Ok(2));
     let again: Vec<_> =
         std::iter::from_fn(|| session.next_outgoing().map(|next| next.head.sequence)).collect();
@@ -119,28 +119,28 @@ fn a_resumed_session_gives_again_what_the_peer_lacks() {
 #[test]
 fn claims_that_cannot_be_are_refused_and_change_nothing() {
     let mut session = having_sent(3);
-    assert_eq!(session.submit(BODY, vec![4]), Admission::Taken(4));
+    assert_eq!(session.submit(BODY, vec![4]), EnqueueOutcome::Taken(4));
     let never_sent = SessionError::NeverSent { claimed: 4, sent: 3 };
     assert_eq!(session.resume(4), Err(never_sent));
     assert_eq!(session.accept(&acknowledging(4), 0), Err(never_sent));
     let liar = ChunkHead { kind: BODY, sequence: 1, acknowledged: u64::MAX };
-    assert_eq!(session.accept(&liar, 1).map_err(|error| error.code()), Err("session-never-sent"));
+    assert!(matches!(session.accept(&liar, 1), Err(SessionError::NeverSent { .. })));
     assert_eq!(session.received(), 0);
-    assert_eq!(session.accept(&acknowledging(2), 0), Ok(Arrival::Unnumbered));
+    assert_eq!(session.accept(&acknowledging(2), 0), Ok(ReceiveStatus::Unnumbered));
     assert_eq!(session.resume(1), Err(SessionError::Forgotten { claimed: 1, acknowledged: 2 }));
     assert_eq!((session.unacknowledged_chunks(), session.next_outgoing().is_some()), (2, true));
 }
 
-/// One side: a session, what it wants to send, and what was told as fresh.
+/// One side: a session, the bodies it will send, and the bodies it received as fresh.
 struct Side {
     session: Session<Vec<u8>>,
     waiting: VecDeque<Vec<u8>>,
     fresh: Vec<Vec<u8>>,
-    /// The peer has told what it has received, on this connection.
+    /// True if the peer has stated on this connection what it has received.
     is_resumed: bool,
-    /// On their way to the other side.
+    /// Chunks on their way to the other side.
     line: VecDeque<(ChunkHead, Vec<u8>)>,
-    /// On their way on the connection before, which the other side may have in its hands still.
+    /// Chunks of the previous connection, which the other side may still read.
     old_line: VecDeque<(ChunkHead, Vec<u8>)>,
 }
 
@@ -152,7 +152,7 @@ impl Side {
         Self { session, waiting, fresh: Vec::new(), is_resumed: false, line, old_line }
     }
 
-    /// A new connection, on which the first thing said is what has been received. What was on its way may be lost.
+    /// Begins a connection by stating what has been received. The chunks on the old connection may be lost.
     fn connect(&mut self) {
         self.old_line = std::mem::take(&mut self.line);
         self.is_resumed = false;
@@ -161,7 +161,7 @@ impl Side {
 
     fn submit(&mut self) {
         if let Some(body) = self.waiting.pop_front()
-            && let Admission::Full(body) = self.session.submit(BODY, body)
+            && let EnqueueOutcome::Full(body) = self.session.submit(BODY, body)
         {
             self.waiting.push_front(body);
         }
@@ -174,7 +174,7 @@ impl Side {
         if self.session.acknowledgement_is_due() {
             self.line.push_back((self.session.unnumbered(STATE), Vec::new()));
         }
-        if let Some(Outgoing { head, body }) = self.session.next_outgoing() {
+        if let Some(OutboundChunk { head, body }) = self.session.next_outgoing() {
             self.line.push_back((head, body.to_vec()));
         }
     }
@@ -191,14 +191,14 @@ impl Side {
     fn accept(&mut self, (head, body): (ChunkHead, Vec<u8>)) {
         match self.session.accept(&head, body.len()).expect("the other side keeps to the protocol")
         {
-            Arrival::Fresh => self.fresh.push(body),
-            Arrival::Duplicate | Arrival::Unnumbered => {}
+            ReceiveStatus::Fresh => self.fresh.push(body),
+            ReceiveStatus::Duplicate | ReceiveStatus::Unnumbered => {}
         }
         assert!(self.session.unacknowledged_bytes() <= OPTIONS.unacknowledged_bytes_max);
     }
 }
 
-/// Does one of the things that can happen.
+/// Performs one of the possible events.
 fn happen(sides: &mut [Side; 2], what: u8) {
     let [one, other] = sides;
     match what {
@@ -234,21 +234,21 @@ proptest! {
     fn everything_arrives_once_and_in_order_however_often_the_line_is_cut(
         from_one in bodies(),
         from_other in bodies(),
-        // Cuts are rarer than what they interrupt.
+        // Cuts are rarer than the events that they interrupt.
         happenings in prop::collection::vec(prop_oneof![30 => 0_u8..8, 1 => Just(8_u8)], 0..400),
     ) {
         let mut sides = [Side::new(&from_one), Side::new(&from_other)];
         for what in happenings {
             happen(&mut sides, what);
         }
-        // In the end a connection holds.
+        // The last connection holds.
         happen(&mut sides, 8);
         let count = 8 * (from_one.len() + from_other.len()) + 8;
         for _ in 0..count {
             for what in 0..6 {
                 happen(&mut sides, what);
             }
-            // What is owed is told at last, as a heartbeat does.
+            // Each side finally sends the acknowledgement that it owes, as a heartbeat does.
             for side in &mut sides {
                 if side.is_resumed && side.session.owes_acknowledgement() {
                     side.line.push_back((side.session.unnumbered(STATE), Vec::new()));

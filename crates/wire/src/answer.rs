@@ -1,11 +1,11 @@
-//! The frame of an answer: what became of a task that a worker was sent.
+//! The frame of an answer: a worker's report on one task record.
 
-use crate::{Attempt, FrameError, PayloadKind, Span, TaskId, Temperature};
+use crate::{Attempt, FrameError, PayloadKind, Span, TaskId, WorkerState};
 
 /// Words of an [`AnswerFrame`].
 pub const ANSWER_WORDS: usize = 5;
 
-/// What a worker says of a task record. Every task record gets exactly one.
+/// A worker's verdict on a task record. Every task record gets exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Verdict {
@@ -13,15 +13,16 @@ pub enum Verdict {
     Returned = 1,
     /// The function raised; the payload is the exception.
     Raised = 2,
-    /// It was revoked before it was claimed; it has not started.
+    /// The worker must not start the task: it was revoked before the worker claimed it, the lease is over, or a priority
+    /// floor forbids it. The task, or the batch, has not started.
     Skipped = 3,
-    /// The worker could not take it now (its running task waits for others); it has not started.
+    /// The worker could not take the task now, because its running task waits for others; the task has not started.
     Declined = 4,
-    /// An interrupt stopped it; the payload is what it raised.
+    /// An interrupt stopped the task; the payload is the exception that it raised.
     Interrupted = 5,
-    /// Its deadline had passed when its turn came; it has not started.
+    /// The task's deadline had passed when its turn came; it has not started.
     Expired = 6,
-    /// A parent in the same ring gave no value; it has not started. Reserved.
+    /// A parent in the same ring gave no value; the task has not started. Reserved.
     NotRun = 7,
 }
 
@@ -39,7 +40,7 @@ impl Verdict {
         })
     }
 
-    /// Whether the user's code had begun.
+    /// Returns true if the user's code had begun.
     #[must_use]
     pub const fn has_started(self) -> bool {
         matches!(self, Self::Returned | Self::Raised | Self::Interrupted)
@@ -49,35 +50,36 @@ impl Verdict {
 /// The fixed part of an answer record; `payload_size` bytes follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerFrame {
-    /// The task that is answered.
+    /// The task that this frame answers.
     pub task: TaskId,
     /// The low half of the task record's sequence in its ring.
     pub sequence: u32,
-    /// The attempt that is answered.
+    /// The attempt that this frame answers.
     pub attempt: Attempt,
-    /// What became of it.
+    /// The outcome of the attempt.
     pub verdict: Verdict,
-    /// Where the payload's bytes are.
+    /// The location of the payload's bytes.
     pub payload: PayloadKind,
-    /// How ready the worker was.
-    pub temperature: Temperature,
-    /// When the user's code began, clock ticks; when it was decided, if it did not begin.
+    /// The readiness of the worker: hot, warm or cold.
+    pub worker_state: WorkerState,
+    /// The time at which the user's code began, in clock ticks. If it did not begin, the time of the claim; for a batch, the
+    /// time at which the batch began.
     pub started_ticks: u64,
-    /// From the claim to the start.
+    /// The time from the claim to the start.
     pub claimed_before: Span,
-    /// From the start to the end.
+    /// The time from the start to the end.
     pub ran: Span,
-    /// From the end to the publication of the batch that this answer is in.
+    /// The time from the end to the publication of this answer. A worker publishes each answer at once and leaves this 0.
     pub published_after: Span,
-    /// Bytes that follow.
+    /// Payload bytes that follow the frame.
     pub payload_size: u32,
 }
 
 impl AnswerFrame {
-    /// The index of the word that holds `published_after` in its low half, which a worker fills in last.
+    /// The index of the word that holds `published_after` in its low half.
     pub const PUBLISHED_WORD: usize = 4;
 
-    /// The frame as it travels.
+    /// Returns the frame in wire format.
     #[must_use]
     pub const fn words(&self) -> [u64; ANSWER_WORDS] {
         [
@@ -86,7 +88,7 @@ impl AnswerFrame {
                 | ((self.attempt.0 as u64) << 32)
                 | ((self.verdict as u64) << 40)
                 | ((self.payload as u64) << 48)
-                | ((self.temperature as u64) << 56),
+                | ((self.worker_state as u64) << 56),
             self.started_ticks,
             self.claimed_before.bits() as u64 | ((self.ran.bits() as u64) << 32),
             self.published_after.bits() as u64 | ((self.payload_size as u64) << 32),
@@ -105,7 +107,7 @@ impl AnswerFrame {
             attempt: Attempt((words[1] >> 32) as u8),
             verdict: Verdict::from_byte((words[1] >> 40) as u8)?,
             payload: PayloadKind::from_byte((words[1] >> 48) as u8)?,
-            temperature: Temperature::from_byte((words[1] >> 56) as u8),
+            worker_state: WorkerState::from_byte((words[1] >> 56) as u8),
             started_ticks: words[2],
             claimed_before: Span::from_bits(words[3] as u32),
             ran: Span::from_bits((words[3] >> 32) as u32),
@@ -128,7 +130,7 @@ mod tests {
             attempt: Attempt(4),
             verdict: Verdict::Raised,
             payload: PayloadKind::Inline,
-            temperature: Temperature::Warm,
+            worker_state: WorkerState::Warm,
             started_ticks: 5,
             claimed_before: Span::from_ticks(6),
             ran: Span::from_ticks(7),

@@ -1,31 +1,32 @@
-//! How a payload travels whose large parts are blocks of the arena.
+//! The wire format of a payload whose large parts are blocks of the arena.
 
 use crate::FrameError;
 
-/// A piece of the arena.
+/// A range of bytes in the arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockRange {
-    /// Bytes from the start of the arena.
+    /// Distance from the start of the arena, bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Size of the range, bytes.
     pub size: u64,
 }
 
 impl BlockRange {
-    /// One past its last byte; `None` beyond 64 bits.
+    /// Returns the offset one past the last byte; `None` if it exceeds 64 bits.
     #[must_use]
     pub const fn end(self) -> Option<u64> {
         self.offset.checked_add(self.size)
     }
 }
 
-/// What is in a record in the place of a payload of kind `Arena`: a word that counts the blocks (with
-/// [`ArenaDescriptor::BODY_IN_FIRST`]), offset and size of each, then the encoded bytes, which name the blocks by index.
+/// The content of a record whose payload kind is `Arena`: a word that counts the blocks (with
+/// [`ArenaDescriptor::BODY_IN_FIRST`]), the offset and size of each block, then the encoded bytes, which name the blocks by
+/// index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArenaDescriptor<'a> {
-    /// The blocks, in the order in which the bytes count them.
+    /// The blocks, in the order of the indices that the encoded bytes use.
     pub blocks: Vec<BlockRange>,
-    /// The encoded bytes are not here but in the first block, which is not counted.
+    /// True if the encoded bytes are in the first block instead of here; the indices do not count that block.
     pub body_in_first: bool,
     /// The encoded bytes.
     pub bytes: &'a [u8],
@@ -35,7 +36,7 @@ impl<'a> ArenaDescriptor<'a> {
     /// The flag in the first word: the encoded bytes are too large for a record and are in the first block.
     pub const BODY_IN_FIRST: u64 = 1 << 32;
 
-    /// The size of a descriptor, bytes.
+    /// Returns the size of a descriptor, bytes.
     #[must_use]
     pub const fn size(block_count: usize, byte_count: usize) -> usize {
         8 + 16 * block_count + byte_count
@@ -52,10 +53,10 @@ impl<'a> ArenaDescriptor<'a> {
         out.extend_from_slice(bytes);
     }
 
-    /// Reads a descriptor that is all of `bytes`. Where the blocks are is for the owner of the arena to check.
+    /// Reads a descriptor that takes up all of `bytes`. The owner of the arena must check where the blocks are.
     ///
     /// # Errors
-    /// [`FrameError::Truncated`] when it counts more blocks than it holds.
+    /// [`FrameError::Truncated`] if the descriptor counts more blocks than it holds.
     pub fn read(bytes: &'a [u8]) -> Result<Self, FrameError> {
         let short = |needed| FrameError::Truncated { needed, found: bytes.len() };
         let (head, mut rest) = bytes.split_first_chunk::<8>().ok_or(short(8))?;

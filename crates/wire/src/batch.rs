@@ -2,27 +2,27 @@
 
 use crate::{FrameError, PayloadKind, Verdict, padded_size};
 
-/// Calls in one batch, at most: a worker counts them in 16 bits.
+/// The largest number of calls in one batch: a worker counts them in 16 bits.
 pub const BATCH_MAX: u32 = 1 << 15;
 
-/// The payload of a batch: each call is its size and its encoded arguments.
+/// The payload of a batch. Each call is its size and its encoded arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchCalls<'a>(&'a [u8]);
 
 impl<'a> BatchCalls<'a> {
-    /// Reads calls, one behind the other.
+    /// Creates a reader over calls that follow one another.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// Bytes in front of each call: its size.
+    /// Bytes in front of each call, which hold its size.
     pub const HEAD: usize = 4;
 
-    /// What goes in front of a call of `size` bytes.
+    /// Returns the bytes that precede a call of `size` bytes.
     ///
     /// # Errors
-    /// [`FrameError::BadSize`] from 4 GiB on.
+    /// [`FrameError::BadSize`] if `size` is 4 GiB or more.
     #[inline]
     pub fn head(size: usize) -> Result<[u8; BatchCalls::HEAD], FrameError> {
         let size = u32::try_from(size);
@@ -33,7 +33,7 @@ impl<'a> BatchCalls<'a> {
     /// Appends a call.
     ///
     /// # Errors
-    /// As [`Self::head`].
+    /// Those of [`Self::head`].
     #[inline]
     pub fn append(call: &[u8], out: &mut Vec<u8>) -> Result<(), FrameError> {
         out.extend_from_slice(&Self::head(call.len())?);
@@ -41,13 +41,13 @@ impl<'a> BatchCalls<'a> {
         Ok(())
     }
 
-    /// Bytes of the calls that were not taken yet.
+    /// Returns the number of bytes of the calls not taken yet.
     #[must_use]
     pub const fn remaining(&self) -> usize {
         self.0.len()
     }
 
-    /// The next call; `None` at the end.
+    /// Takes the next call; returns `None` at the end.
     ///
     /// # Errors
     /// [`FrameError::Truncated`].
@@ -65,22 +65,22 @@ impl<'a> BatchCalls<'a> {
     }
 }
 
-/// The fixed part of a result: what came of one call. `payload_size` bytes follow.
+/// The fixed part of the result of one call. `payload_size` bytes follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultFrame {
     /// `Returned`, `Raised` or `Interrupted`.
     pub verdict: Verdict,
-    /// Where the payload's bytes are.
+    /// The location of the payload's bytes.
     pub payload: PayloadKind,
-    /// Bytes that follow.
+    /// Payload bytes that follow the frame.
     pub payload_size: u16,
 }
 
 impl ResultFrame {
-    /// Bytes of the frame: so few that it and a small integer are a word.
+    /// Bytes of the frame: small enough that the frame and a small integer fit into one word.
     pub const SIZE: usize = 3;
 
-    /// The frame as it travels: size in 16 bits, verdict and payload kind in 4 each.
+    /// Returns the frame in wire format: the size in 16 bits, the verdict and the payload kind in 4 bits each.
     #[must_use]
     #[inline]
     pub const fn bytes(&self) -> [u8; Self::SIZE] {
@@ -91,7 +91,7 @@ impl ResultFrame {
     /// Reads a frame.
     ///
     /// # Errors
-    /// [`FrameError::UnknownVerdict`] (also for one that no call has), [`FrameError::UnknownPayload`].
+    /// [`FrameError::UnknownVerdict`], also for a verdict that a call of a batch cannot have; [`FrameError::UnknownPayload`].
     #[inline]
     pub const fn from_bytes([low, high, kinds]: [u8; Self::SIZE]) -> Result<Self, FrameError> {
         let verdict = match Verdict::from_byte(kinds & 15) {
@@ -107,29 +107,29 @@ impl ResultFrame {
     }
 }
 
-/// The results of several calls, in order: each is its [`ResultFrame`] and its payload, padded to 8 bytes.
+/// The results of several calls, in order. Each is a [`ResultFrame`] and its payload, padded to 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchResults<'a>(&'a [u8]);
 
 impl<'a> BatchResults<'a> {
-    /// Reads results, one behind the other.
+    /// Creates a reader over results that follow one another.
     #[must_use]
     #[inline]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// Bytes of the results that were not taken yet.
+    /// Returns the number of bytes of the results not taken yet.
     #[must_use]
     #[inline]
     pub const fn remaining(&self) -> usize {
         self.0.len()
     }
 
-    /// The next result; `None` at the end.
+    /// Takes the next result; returns `None` at the end.
     ///
     /// # Errors
-    /// [`FrameError::Truncated`], and as [`ResultFrame::from_bytes`].
+    /// [`FrameError::Truncated`], and those of [`ResultFrame::from_bytes`].
     #[inline]
     pub fn take(&mut self) -> Result<Option<(ResultFrame, &'a [u8])>, FrameError> {
         let Some(head) = self.0.first_chunk() else {

@@ -1,19 +1,20 @@
-//! What a blob is called: a hash of its bytes, so that everybody gives the same bytes the same name.
+//! Names of blobs: hashes of their bytes, so equal bytes have the same name everywhere.
 
 use std::fmt;
 
 use crate::FrameError;
 
-/// The hash of a blob's bytes, whose last bytes are their number. So whoever names a blob cannot have others wait for more
-/// bytes than there are, or take fewer. Which hash it is is for the layer above.
+/// The name of a blob: the first 26 bytes of the blob's hash, then the blob's size in 6 bytes. Because the name fixes the size,
+/// a sender cannot make a receiver wait for more bytes than the blob has, or accept fewer. The layer above chooses the hash
+/// function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; 32]);
 
-/// Bytes of the hash; the others are enough for the number of any bytes that there are.
+/// Bytes of the hash in a digest. The remaining 6 bytes are enough for the size of any blob that can occur.
 const HASH_SIZE: usize = 26;
 
 impl Digest {
-    /// Of so many bytes that have this hash.
+    /// Makes the digest of `size` bytes that have this `hash`.
     #[must_use]
     pub fn of(hash: [u8; 32], size: u64) -> Self {
         let mut digest = hash;
@@ -22,7 +23,7 @@ impl Digest {
         Self(digest)
     }
 
-    /// How many bytes have it.
+    /// Returns the number of bytes of the blob.
     #[must_use]
     pub fn size(&self) -> u64 {
         let mut number = [0; 8];
@@ -32,7 +33,7 @@ impl Digest {
 }
 
 impl fmt::Display for Digest {
-    /// The first eight bytes: enough for people to tell blobs apart.
+    /// Writes the first eight bytes in hexadecimal, which are enough for people to tell blobs apart.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0[..8].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
@@ -47,17 +48,17 @@ impl fmt::Debug for Digest {
 /// A blob that is named instead of sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlobName {
-    /// What its bytes hash to.
+    /// The hash of the blob's bytes.
     pub digest: Digest,
-    /// How many there are.
+    /// Number of bytes of the blob.
     pub size: u64,
 }
 
 impl BlobName {
-    /// What somebody calls a blob.
+    /// Makes a name from a digest and a size that a peer sent.
     ///
     /// # Errors
-    /// [`FrameError::Misnamed`].
+    /// [`FrameError::Misnamed`] if the digest is that of another number of bytes.
     pub fn checked(digest: Digest, size: u64) -> Result<Self, FrameError> {
         let named = digest.size();
         if named == size {

@@ -1,39 +1,39 @@
-//! The names of things: small integers, one type each, so that none is mistaken for another.
+//! Ids: small integers with one type each, so that they cannot be mixed up.
 
 use std::fmt;
 use std::hash::Hasher;
 
-/// Names one task for the life of its client: a place in the client's task table and that place's generation.
+/// The id of a task for the life of its client: an index into the client's task table and the generation of that entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(u64);
 
 impl TaskId {
-    /// Joins a table index with the generation that tells its occupants apart.
+    /// Joins a table index with the generation that tells the successive tasks at that index apart.
     #[must_use]
     pub const fn new(index: u32, generation: u32) -> Self {
         Self(((generation as u64) << 32) | index as u64)
     }
 
-    /// Takes an id off the wire; the table it belongs to decides whether it is still valid.
+    /// Makes an id from a word that a peer sent. The task table decides whether the id is still valid.
     #[must_use]
     pub const fn from_word(word: u64) -> Self {
         Self(word)
     }
 
-    /// The id as one word.
+    /// Returns the id as one word.
     #[must_use]
     pub const fn word(self) -> u64 {
         self.0
     }
 
-    /// The place in the task table.
+    /// Returns the index into the task table.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the low half is the index")]
     pub const fn index(self) -> u32 {
         self.0 as u32
     }
 
-    /// How often that place was used before.
+    /// Returns the number of earlier tasks at that index.
     #[must_use]
     pub const fn generation(self) -> u32 {
         (self.0 >> 32) as u32
@@ -67,15 +67,15 @@ macro_rules! id {
 }
 
 id!(
-    /// A worker's place in its client's segment: the same slot gets another process when a worker is replaced.
+    /// A worker's slot in its client's segment. If a worker is replaced, the new process gets the same slot.
     SlotId(u16), "slot"
 );
 id!(
-    /// Which process sits in a slot: counts up each time a ring changes hands.
+    /// A count of the successive processes in a worker slot, or of the successive peers with one number.
     Epoch(u32), "epoch"
 );
 id!(
-    /// A function as its workers know it.
+    /// A function, as the client numbers it for its workers.
     FunctionId(u32), "function"
 );
 id!(
@@ -87,17 +87,19 @@ id!(
     PeerId(u16), "peer"
 );
 id!(
-    /// How often a task was placed before, modulo 256: tells a late answer of an earlier attempt apart.
+    /// The number of earlier placements of a task, modulo 256; the task need not have started in them. It distinguishes the
+    /// answer of the current placement from a late answer of an earlier one.
     Attempt(u8), "attempt"
 );
 
-/// For ids that this program gave out itself, in an order nobody chooses: one multiplication.
+/// A hasher of one multiplication. Its keys are ids that this program assigned itself, and addresses; an attacker cannot choose
+/// them to make them collide.
 #[derive(Debug, Default)]
 pub struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
-        // The table takes its place from the low bits and a mark from the high ones; the product mixes upwards only.
+        // The hash table takes the index from the low bits and the tag from the high bits; the product mixes upwards only.
         self.0 ^ (self.0 >> 32)
     }
 
@@ -107,6 +109,10 @@ impl Hasher for IdHasher {
 
     fn write_u32(&mut self, word: u32) {
         self.write_u64(word.into());
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
     }
 
     fn write_u64(&mut self, word: u64) {

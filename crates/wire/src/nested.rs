@@ -1,116 +1,119 @@
-//! What a running task asks of its client about tasks of its own, and what it is told of them.
+//! Messages between a running task and its client about the tasks that the task submits itself.
 //!
-//! A message is bytes, cut into as many records as it needs: a record's body begins with a word that holds the size of
-//! its part in the low half and, in the high half, 1 if the message goes on in the next record of that kind.
+//! A message is a sequence of bytes, cut into as many records as it needs. The body of each record begins with a word. Its low
+//! half holds the size of the part in this record; its high half is 1 if the message goes on in the next record of that kind.
 
 use crate::peer::{ContextTerms, MessageKind, Messages};
-use crate::{ContextId, Demand, FrameError, TaskId};
+use crate::{ContextId, FrameError, ResourceRequest, TaskId};
 
-/// What a task asks for, besides its call. Times are nanoseconds; `u64::MAX` is none.
+/// Options of a nested task, besides its call. Times are nanoseconds; `u64::MAX` means none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NestedOptions {
-    /// Longest run, from its start.
+    /// The longest time that the task may run, from its start.
     pub timeout_ns: u64,
-    /// Monotonic time after which it must not start any more.
+    /// The monotonic time after which the task must not start.
     pub deadline_ns: u64,
-    /// From an interrupt to the kill.
+    /// The time from an interrupt to the kill.
     pub grace_ns: u64,
-    /// Attempts after the function raised, after its worker was lost, after its timeout.
+    /// Numbers of further attempts: after the function raised, after the worker was lost, after a timeout.
     pub budgets: [u16; 3],
-    /// Higher is placed earlier.
+    /// The priority; tasks of higher priority are placed earlier.
     pub priority: i32,
-    /// What it needs besides a worker.
-    pub demand: Demand,
-    /// The number of the context that it runs in; 0 is none.
+    /// Resources that the task needs besides a worker.
+    pub demand: ResourceRequest,
+    /// The number of the context that the task runs in; 0 means none.
     pub context: ContextId,
 }
 
-/// Something that the running task asks for. Tickets, functions and contexts are numbers of the worker's own choice.
+/// A request of the running task. The worker chooses the numbers of tickets, functions and contexts itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NestedRequest<'a> {
-    /// From now on `function` stands for this.
+    /// The definition of `function`, valid from now on.
     Define {
-        /// The number.
+        /// The number of the function.
         function: u32,
-        /// For messages.
+        /// The name of the function, for messages.
         name: &'a str,
-        /// What workers are told.
+        /// The definition that workers receive.
         definition: &'a [u8],
     },
-    /// The number of a function will not be used any more.
+    /// The worker will not use the number of a function any more.
     Forget {
-        /// The number.
+        /// The number of the function.
         function: u32,
     },
-    /// From now on a context's number stands for this; of a context that was set up elsewhere the worker may know the key
-    /// alone, which the setup begins with.
+    /// The definition of a context's number, valid from now on. If the context was set up elsewhere, the worker may know only
+    /// its key, the first bytes of the setup.
     DefineContext(ContextTerms<'a>),
-    /// The number of a context will not be used any more.
+    /// The worker will not use the number of a context any more.
     ForgetContext {
-        /// The number.
+        /// The number of the context.
         context: ContextId,
     },
-    /// A call to be run.
+    /// A call to run.
     Submit {
-        /// Names the task from now on.
+        /// The ticket that names the task from now on.
         ticket: u32,
         /// The task that submits.
         parent: TaskId,
-        /// What to call.
+        /// The function to call.
         function: u32,
-        /// What else it asks for.
+        /// Further options; `None` means all defaults.
         options: Option<NestedOptions>,
         /// Tickets whose results the arguments name.
         arguments: Vec<u32>,
-        /// Encoded arguments.
+        /// Encoded arguments, or a descriptor of them.
         payload: &'a [u8],
+        /// True if the arguments are in the arena: the payload is an `ArenaDescriptor`.
+        is_arena: bool,
     },
-    /// Nobody will ask for these any more.
+    /// The worker will not ask for the results of these tickets any more.
     Release {
-        /// Which.
+        /// The released tickets.
         tickets: Vec<u32>,
     },
-    /// Cancel a task; answered by [`ReplyKind::CancelAnswer`].
+    /// A request to cancel a task. [`ReplyKind::CancelAnswer`] answers it.
     Cancel {
-        /// Which.
+        /// The ticket of the task.
         ticket: u32,
-        /// Also if it runs, with this time from the interrupt to the kill.
+        /// `Some` also cancels a task that runs, with this time from the interrupt to the kill.
         grace_ns: Option<u64>,
     },
 }
 
-/// What a task is told of one that it submitted.
+/// The kind of a message to a task about a task that it submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ReplyKind {
-    /// It returned: the encoded value.
+    /// The task returned. The bytes are the encoded value.
     Value = 1,
-    /// It raised: the encoded exception.
+    /// The task raised. The bytes are the encoded exception.
     Raised = 2,
-    /// It was cancelled.
+    /// The task was cancelled.
     Cancelled = 3,
-    /// It ran out of time: text.
+    /// The task ran out of time. The bytes are text.
     TimedOut = 4,
-    /// Its worker was lost: text.
+    /// The task's worker was lost. The bytes are text.
     Lost = 5,
-    /// No worker can be started: text.
+    /// No worker can be started. The bytes are text.
     StartFailed = 6,
-    /// It cannot be run: text.
+    /// The task cannot be run. The bytes are text.
     Refused = 7,
-    /// A task among its arguments gave no value: the size of a text in 4 bytes, the text, then that task's kind and bytes.
+    /// A task among the arguments gave no value. The bytes are the size of a text in 4 bytes, the text, then that task's kind
+    /// and bytes.
     DependencyFailed = 8,
-    /// It was not accepted, too many are outstanding: text.
-    LimitReached = 9,
-    /// It was not accepted, the executor was shut down: text.
-    ShutDown = 10,
-    /// No worker can have its context: text.
+    /// The task was not accepted. The bytes are a [`Refusal`].
+    NotAccepted = 9,
+    /// The lease of the client's workers has expired, so none is left. The bytes are text.
+    Expired = 10,
+    /// No worker can have the task's context. The bytes are text.
     ContextFailed = 11,
-    /// Not an outcome: a byte, 1 if it is cancelled, or asked to stop.
+    /// The answer to a request to cancel, which is no outcome. It is one byte: 1 if the task is cancelled or was asked to stop.
     CancelAnswer = 16,
 }
 
 impl ReplyKind {
-    /// Takes a kind off the wire.
+    /// Reads a reply kind.
     ///
     /// # Errors
     /// [`FrameError::UnknownKind`].
@@ -124,8 +127,8 @@ impl ReplyKind {
             6 => Self::StartFailed,
             7 => Self::Refused,
             8 => Self::DependencyFailed,
-            9 => Self::LimitReached,
-            10 => Self::ShutDown,
+            9 => Self::NotAccepted,
+            10 => Self::Expired,
             11 => Self::ContextFailed,
             16 => Self::CancelAnswer,
             other => return Err(FrameError::UnknownKind(other)),
@@ -133,14 +136,46 @@ impl ReplyKind {
     }
 }
 
-/// News of one ticket.
+/// The reason why a nested task was not accepted: the content of [`ReplyKind::NotAccepted`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal<'a> {
+    /// The code of the error, at most 255 bytes.
+    pub code: &'a str,
+    /// The message of the error.
+    pub text: &'a str,
+}
+
+impl<'a> Refusal<'a> {
+    /// Appends the size of the code as one byte, the code, and the text. Cuts a longer code.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let size = self.code.len().min(usize::from(u8::MAX));
+        out.push(u8::try_from(size).unwrap_or(u8::MAX));
+        out.extend_from_slice(&self.code.as_bytes()[..size]);
+        out.extend_from_slice(self.text.as_bytes());
+    }
+
+    /// Reads a refusal.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`]; [`FrameError::NoText`] for bytes that are not UTF-8.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, FrameError> {
+        let truncated = |needed| FrameError::Truncated { needed, found: bytes.len() };
+        let (&size, rest) = bytes.split_first().ok_or_else(|| truncated(1))?;
+        let size = usize::from(size);
+        let (code, text) = rest.split_at_checked(size).ok_or_else(|| truncated(1 + size))?;
+        let read = |part| std::str::from_utf8(part).map_err(|_| FrameError::NoText);
+        Ok(Self { code: read(code)?, text: read(text)? })
+    }
+}
+
+/// A message to a task about one ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NestedReply<'a> {
-    /// Which.
+    /// The ticket.
     pub ticket: u32,
-    /// What.
+    /// The kind of the message.
     pub kind: ReplyKind,
-    /// With which details.
+    /// The content of the message, as its kind describes it.
     pub bytes: &'a [u8],
 }
 
@@ -193,7 +228,7 @@ impl<'a> NestedRequest<'a> {
             }
             Self::DefineContext(terms) => {
                 word(request::DEFINE_CONTEXT);
-                // Padded by its own size.
+                // A buffer of its own, because a message is padded relative to the start of its buffer.
                 let mut message = Vec::with_capacity(64 + terms.setup.len());
                 terms.write(&mut message);
                 out.append(&mut message);
@@ -201,13 +236,13 @@ impl<'a> NestedRequest<'a> {
             Self::ForgetContext { context } => {
                 [request::FORGET_CONTEXT, context.0].into_iter().for_each(word);
             }
-            Self::Submit { ticket, parent, function, options, arguments, payload } => {
+            Self::Submit { ticket, parent, function, options, arguments, payload, is_arena } => {
                 [request::SUBMIT, *ticket, *function, arguments.len() as u32]
                     .into_iter()
                     .for_each(&mut word);
                 arguments.iter().copied().for_each(word);
                 out.extend_from_slice(&parent.word().to_le_bytes());
-                out.push(u8::from(options.is_some()));
+                out.push(u8::from(options.is_some()) | (u8::from(*is_arena) << 1));
                 options.iter().for_each(|options| options.encode(out));
                 out.extend_from_slice(payload);
             }
@@ -243,10 +278,12 @@ impl<'a> NestedRequest<'a> {
                 let (ticket, function) = (reader.u32()?, reader.u32()?);
                 let arguments = reader.numbers()?;
                 let parent = TaskId::from_word(reader.u64()?);
-                let has_options = reader.flag()?;
+                let [flags] = reader.array()?;
+                let (has_options, is_arena) = (flags & 1 != 0, flags & 2 != 0);
                 let options =
                     has_options.then(|| NestedOptions::decode(&mut reader)).transpose()?;
-                Self::Submit { ticket, parent, function, options, arguments, payload: reader.0 }
+                let payload = reader.0;
+                Self::Submit { ticket, parent, function, options, arguments, payload, is_arena }
             }
             request::RELEASE => Self::Release { tickets: reader.numbers()? },
             request::CANCEL => {
@@ -280,13 +317,13 @@ impl NestedOptions {
             grace_ns: reader.u64()?,
             budgets: [reader.u16()?, reader.u16()?, reader.u16()?],
             priority: reader.u32()?.cast_signed(),
-            demand: Demand::from_words([reader.u64()?, reader.u64()?]),
+            demand: ResourceRequest::from_words([reader.u64()?, reader.u64()?]),
             context: ContextId(reader.u32()?),
         })
     }
 }
 
-/// What a context is: told as engines tell each other.
+/// Reads the terms of a context, in the format that engines use between each other.
 fn read_terms(bytes: &[u8]) -> Result<ContextTerms<'_>, FrameError> {
     let truncated = FrameError::Truncated { needed: 8, found: bytes.len() };
     let (kind, body) = Messages::new(bytes).next().ok_or(truncated)??;
@@ -296,7 +333,7 @@ fn read_terms(bytes: &[u8]) -> Result<ContextTerms<'_>, FrameError> {
     ContextTerms::read(body)
 }
 
-/// Reads values off the front.
+/// A reader that takes values from the front of a message.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -330,7 +367,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A count and that many numbers: no count makes us allocate more than the bytes that are there.
+    /// Reads a count and that many numbers. It allocates no more than the bytes that are present, however large the count is.
     fn numbers(&mut self) -> Result<Vec<u32>, FrameError> {
         let count = self.u32()? as usize;
         let bytes = self.take(count.saturating_mul(4))?;
@@ -352,6 +389,22 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_has_its_code_and_text_and_hostile_bytes_are_refused() {
+        let refusal = Refusal { code: "full", text: "too many" };
+        let mut bytes = Vec::new();
+        refusal.encode(&mut bytes);
+        assert_eq!(bytes, b"\x04fulltoo many");
+        assert_eq!(Refusal::decode(&bytes), Ok(refusal));
+        assert_eq!(Refusal::decode(b""), Err(FrameError::Truncated { needed: 1, found: 0 }));
+        assert_eq!(
+            Refusal::decode(b"\x09full"),
+            Err(FrameError::Truncated { needed: 10, found: 5 })
+        );
+        assert_eq!(Refusal::decode(b"\x01\xff"), Err(FrameError::NoText));
+        assert_eq!(Refusal::decode(b"\x00\xff"), Err(FrameError::NoText));
+    }
+
+    #[test]
     fn golden_submit() {
         let options = NestedOptions {
             timeout_ns: 1,
@@ -359,7 +412,7 @@ mod tests {
             grace_ns: 3,
             budgets: [4, 5, 6],
             priority: -1,
-            demand: Demand { cores: 2, gpus: 1000, memory: 9 },
+            demand: ResourceRequest { cores: 2, gpus: 1000, memory: 9 },
             context: ContextId(12),
         };
         let request = NestedRequest::Submit {
@@ -369,6 +422,7 @@ mod tests {
             options: Some(options),
             arguments: vec![11],
             payload: b"xy",
+            is_arena: false,
         };
         let golden = [
             3, 0, 0, 0, 7, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 11, 0, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0,
@@ -387,9 +441,9 @@ mod tests {
             workers_max: 1,
             is_fork_safe: true,
             linger_ns: u64::MAX,
-            demand: Demand { cores: 2, gpus: 500, memory: 1 },
+            demand: ResourceRequest { cores: 2, gpus: 500, memory: 1 },
             name: b"model",
-            setup: b"sixteen bytes of a key, and what it stands for",
+            setup: b"sixteen bytes of a key, and the definition",
             files: Files::default(),
         };
         let requests = [

@@ -1,7 +1,7 @@
-//! A length of time in 32 bits.
+//! Durations in 32 bits.
 
-/// A number of clock ticks in 32 bits: exact below 2^31 ticks (0.7 s at 3 GHz), then in steps of 2^14 ticks (5 us), which
-/// reaches 3 hours; longer ones saturate.
+/// A number of clock ticks in 32 bits. It is exact below 2^31 ticks (0.7 s at 3 GHz). Above, it has steps of 2^14 ticks (5 us)
+/// and reaches 3 hours; longer spans saturate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span(u32);
 
@@ -9,7 +9,7 @@ const COARSE: u32 = 1 << 31;
 const COARSE_SHIFT: u32 = 14;
 
 impl Span {
-    /// Rounds `ticks` down to what fits.
+    /// Rounds `ticks` down to a representable value.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "both branches fit in 31 bits")]
     pub const fn from_ticks(ticks: u64) -> Self {
@@ -20,19 +20,19 @@ impl Span {
         if coarse < COARSE as u64 { Self(COARSE | coarse as u32) } else { Self(u32::MAX) }
     }
 
-    /// Takes a span off the wire; every bit pattern is one.
+    /// Makes a span from its wire format; every bit pattern is valid.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// The span as it travels.
+    /// Returns the span in wire format.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// The length in ticks, rounded as the type says.
+    /// Returns the length in ticks, rounded as described at [`Span`].
     #[must_use]
     pub const fn ticks(self) -> u64 {
         if self.0 < COARSE { self.0 as u64 } else { ((self.0 & !COARSE) as u64) << COARSE_SHIFT }

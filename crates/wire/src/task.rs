@@ -1,6 +1,6 @@
-//! The frame of a task: what a worker is asked to do.
+//! The frame of a task: the work that a worker receives.
 
-use crate::{Attempt, ContextId, Epoch, Equipment, FrameError, FunctionId, TaskId};
+use crate::{Attempt, ContextId, Epoch, FrameError, FunctionId, ResourceGrant, TaskId};
 
 /// Words of a [`TaskFrame`].
 pub const TASK_WORDS: usize = 3;
@@ -9,7 +9,7 @@ pub const EXTENSION_WORDS: usize = 3;
 /// Words of a [`ParentEntry`], in front of each parent's bytes.
 pub const PARENT_WORDS: usize = 2;
 
-/// Bits that say how a task is to be treated.
+/// Bits that say how to treat a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TaskFlags(pub u8);
 
@@ -21,20 +21,20 @@ impl TaskFlags {
     pub const BATCH: u8 = 2;
     /// The payload is sealed with the lease's key. Reserved.
     pub const SEALED: u8 = 4;
-    /// Submitted by the task that now waits in this worker: it may run in that wait.
+    /// The task that now waits in this worker submitted this task, so it may run during that wait.
     pub const NESTED: u8 = 8;
 
-    /// Parents and payload did not fit into the record: it holds offset and size of an arena block with them instead.
+    /// Parents and payload did not fit into the record. It holds the offset and size of an arena block that contains them.
     pub const SPILLED: u8 = 16;
 
-    /// Whether all of `bits` are set.
+    /// Returns true if all of `bits` are set.
     #[must_use]
     pub const fn has(self, bits: u8) -> bool {
         self.0 & bits == bits
     }
 }
 
-/// Where a payload's bytes are.
+/// The location of a payload's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum PayloadKind {
@@ -43,12 +43,12 @@ pub enum PayloadKind {
     Inline = 0,
     /// In the client's arena; the record holds an [`ArenaDescriptor`](crate::ArenaDescriptor).
     Arena = 1,
-    /// In a store under its content hash; the record holds the hash. Reserved.
+    /// In a store under the hash of their content; the record holds the hash. Reserved.
     Hash = 2,
 }
 
 impl PayloadKind {
-    /// Takes a kind off the wire.
+    /// Reads a payload kind.
     ///
     /// # Errors
     /// [`FrameError::UnknownPayload`].
@@ -62,45 +62,46 @@ impl PayloadKind {
     }
 }
 
-/// The fixed part of a task record. Behind it: the extension if flagged, the list of a wide task's places (see
-/// [`Equipment::named_places`]), `parent_count` parents (a [`ParentEntry`] and
-/// its bytes, padded to 8, each), then `payload_size` bytes of encoded arguments.
+/// The fixed part of a task record. Behind it follow, in this order: the extension if flagged, the slot list of a wide task
+/// (see [`ResourceGrant::named_places`]), `parent_count` parents (a [`ParentEntry`] and its bytes, padded to 8, each), and
+/// `payload_size` bytes of encoded arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskFrame {
     /// The task.
     pub task: TaskId,
-    /// What to call.
+    /// The function to call.
     pub function: FunctionId,
-    /// Which placement of the task this is.
+    /// The placement of the task that this record belongs to.
     pub attempt: Attempt,
-    /// How to treat it.
+    /// Flags for the treatment of the task.
     pub flags: TaskFlags,
-    /// How many results of other tasks its arguments name.
-    pub parent_count: u16,
+    /// The number of results of other tasks that the arguments name; at most [`PARENTS_MAX`](crate::PARENTS_MAX).
+    pub parent_count: u32,
     /// Bytes of encoded arguments.
     pub payload_size: u32,
-    /// Where those bytes are.
+    /// The location of the encoded arguments.
     pub payload: PayloadKind,
 }
 
 impl TaskFrame {
-    /// The frame as it travels.
+    /// Returns the frame in wire format.
     #[must_use]
     pub const fn words(&self) -> [u64; TASK_WORDS] {
         [
             self.task.word(),
             self.function.0 as u64
                 | ((self.attempt.0 as u64) << 32)
-                | ((self.flags.0 as u64) << 40)
-                | ((self.parent_count as u64) << 48),
-            self.payload_size as u64 | ((self.payload as u64) << 32),
+                | ((self.flags.0 as u64) << 40),
+            self.payload_size as u64
+                | ((self.payload as u64) << 32)
+                | ((self.parent_count as u64) << 40),
         ]
     }
 
-    /// Reads a frame.
+    /// Reads a frame. It does not check sizes; the caller does, because it knows the size of the record.
     ///
     /// # Errors
-    /// [`FrameError::UnknownPayload`]. Sizes are checked where the record's own size is known.
+    /// [`FrameError::UnknownPayload`].
     #[expect(clippy::cast_possible_truncation, reason = "fields of packed words")]
     pub const fn from_words(words: [u64; TASK_WORDS]) -> Result<Self, FrameError> {
         let payload = match PayloadKind::from_byte((words[2] >> 32) as u8) {
@@ -112,40 +113,41 @@ impl TaskFrame {
             function: FunctionId(words[1] as u32),
             attempt: Attempt((words[1] >> 32) as u8),
             flags: TaskFlags((words[1] >> 40) as u8),
-            parent_count: (words[1] >> 48) as u16,
+            parent_count: (words[2] >> 40) as u32,
             payload_size: words[2] as u32,
             payload,
         })
     }
 }
 
-/// The part of a task record that most tasks do without.
+/// The part of a task record that most tasks omit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TaskExtension {
-    /// The lease under which the task was sent; 0 on one node.
+    /// The number of the lease under which the task was sent. Not used yet: always 0.
     pub lease_epoch: Epoch,
-    /// The context that the function runs in. A worker has one only: for its sake alone there is no extension.
+    /// The context that the function runs in. A task for a worker gets no extension for its context alone: the worker has
+    /// only one context and knows it.
     pub context: ContextId,
-    /// When the task must not start any more, nanoseconds of the node's monotonic clock; 0 is never.
+    /// The time after which the task must not start, nanoseconds of the node's monotonic clock; 0 means never.
     pub deadline_ns: u64,
-    /// Higher runs earlier.
+    /// The priority; tasks of higher priority run earlier.
     pub priority: i32,
-    /// What it has besides its worker.
-    pub equipment: Equipment,
+    /// Resources that the task holds besides its worker.
+    pub grant: ResourceGrant,
 }
 
 impl TaskExtension {
-    /// The extension as it travels.
+    /// Returns the extension in wire format.
     #[must_use]
     pub const fn words(&self) -> [u64; EXTENSION_WORDS] {
         [
             self.lease_epoch.0 as u64 | ((self.context.0 as u64) << 32),
             self.deadline_ns,
-            self.priority.cast_unsigned() as u64 | ((self.equipment.word() as u64) << 32),
+            self.priority.cast_unsigned() as u64 | ((self.grant.word() as u64) << 32),
         ]
     }
 
-    /// Reads an extension; every bit pattern is one.
+    /// Reads an extension; every bit pattern is valid.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "fields of packed words")]
     pub const fn from_words(words: [u64; EXTENSION_WORDS]) -> Self {
@@ -154,35 +156,35 @@ impl TaskExtension {
             context: ContextId((words[0] >> 32) as u32),
             deadline_ns: words[1],
             priority: (words[2] as u32).cast_signed(),
-            equipment: Equipment::from_word((words[2] >> 32) as u32),
+            grant: ResourceGrant::from_word((words[2] >> 32) as u32),
         }
     }
 }
 
-/// What stands in front of the bytes of one parent's result.
+/// The words in front of the bytes of one parent's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParentEntry {
-    /// The parent task; with size 0 and [`ParentEntry::IN_RING`] its result is the one this worker produced itself.
+    /// The parent task. With size 0 and [`ParentEntry::IN_RING`], its result is one that this worker produced itself.
     pub task: TaskId,
     /// Bytes of the result that follow.
     pub size: u32,
-    /// How the bytes are to be read.
+    /// Flags that say how to read the bytes.
     pub flags: u32,
 }
 
 impl ParentEntry {
-    /// The result is not here: it is what this worker answered to the parent, earlier in the same ring. Reserved.
+    /// The result is not here: this worker gave it in an earlier answer in the same ring. Reserved.
     pub const IN_RING: u32 = 1;
     /// The bytes are an arena descriptor.
     pub const ARENA: u32 = 2;
 
-    /// The entry as it travels.
+    /// Returns the entry in wire format.
     #[must_use]
     pub const fn words(&self) -> [u64; PARENT_WORDS] {
         [self.task.word(), self.size as u64 | ((self.flags as u64) << 32)]
     }
 
-    /// Reads an entry; its size is checked against the record by the reader.
+    /// Reads an entry. The caller checks the size against the record.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "fields of packed words")]
     pub const fn from_words(words: [u64; PARENT_WORDS]) -> Self {
@@ -214,9 +216,11 @@ mod tests {
             payload_size: 17,
             payload: PayloadKind::Arena,
         };
-        let golden = [5, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 2, 9, 3, 0, 17, 0, 0, 0, 1, 0, 0, 0];
+        let golden = [5, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 2, 9, 0, 0, 17, 0, 0, 0, 1, 3, 0, 0];
         assert_eq!(bytes(frame.words()), golden);
         assert_eq!(TaskFrame::from_words(frame.words()), Ok(frame));
+        let most = TaskFrame { parent_count: crate::PARENTS_MAX, ..frame };
+        assert_eq!(TaskFrame::from_words(most.words()), Ok(most));
     }
 
     #[test]
@@ -226,7 +230,7 @@ mod tests {
             context: ContextId(2),
             deadline_ns: 3,
             priority: -4,
-            equipment: Equipment { devices: 5, places: 6 },
+            grant: ResourceGrant { devices: 5, places: 6 },
         };
         let golden =
             [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0xfc, 0xff, 0xff, 0xff, 5, 0, 6, 0];

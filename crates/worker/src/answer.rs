@@ -1,43 +1,44 @@
-//! Answers on their way out.
+//! Answers that the worker writes to its result ring.
 //!
-//! Each is published as soon as it is written, before the next call begins: a call may last for hours. The results of a
-//! batch are written one by one too, but into one record, which is published at the end: a client that will not wait for
-//! that, or whose worker has died, reads as far as the worker has come.
+//! The worker publishes each answer as soon as it is written, before the next call begins: a call may last for hours.
+//! The results of a batch are also written one by one, but into one record that is published at the end. If the client
+//! does not wait for the end, or the worker has died, the client reads the results written so far from the unfinished
+//! record.
 
-use gristmill_shm::{BeginError, WorkerLane};
+use gristmill_shm::{BeginError, WorkerEnds};
 use gristmill_wire::{
-    ANSWER_WORDS, AnswerFrame, Kind, PayloadKind, Span, TaskFrame, Temperature, Verdict,
+    ANSWER_WORDS, AnswerFrame, PayloadKind, RecordKind, Span, TaskFrame, Verdict, WorkerState,
 };
 
-use crate::run::WorkerEnd;
+use crate::end::WorkerEnd;
 
-/// When the task at hand crossed which border, clock ticks.
+/// Times at which a task passed the stages of its run, clock ticks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
     pub claimed: u64,
-    /// When its user code began; when it was decided, if it did not begin.
+    /// Start of its user code; if that did not begin, the time of the claim, or for a batch the start of the batch.
     pub started: u64,
-    /// When it ended; if it did not begin, as `started`.
+    /// End of its user code; equal to `started` if that did not begin.
     pub ended: u64,
 }
 
-/// An answer to be written.
+/// A task's answer before it is written to the ring.
 #[derive(Debug)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct OutboundAnswer<'a> {
     pub frame: &'a TaskFrame,
     pub sequence: u64,
     pub times: Times,
     pub verdict: Verdict,
     pub payload: &'a [u8],
     pub is_arena: bool,
-    pub temperature: Temperature,
+    pub worker_state: WorkerState,
 }
 
-/// How long the worker sleeps at a time while the result ring is full.
+/// Longest single sleep of the worker while the result ring is full.
 const ROOM_SLEEP: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// Writes and publishes an answer and wakes the client if it sleeps; waits while the ring is full.
-pub(crate) fn write(lane: &mut WorkerLane, answer: &Answer<'_>) -> Result<(), WorkerEnd> {
+/// Writes and publishes an answer, and wakes the client if it sleeps. Waits while the ring is full.
+pub(crate) fn write(ends: &mut WorkerEnds, answer: &OutboundAnswer<'_>) -> Result<(), WorkerEnd> {
     let Times { claimed, started, ended } = answer.times;
     let size = u32::try_from(answer.payload.len()).map_err(|_| WorkerEnd::Results)?;
     let frame = AnswerFrame {
@@ -47,7 +48,7 @@ pub(crate) fn write(lane: &mut WorkerLane, answer: &Answer<'_>) -> Result<(), Wo
         attempt: answer.frame.attempt,
         verdict: answer.verdict,
         payload: if answer.is_arena { PayloadKind::Arena } else { PayloadKind::Inline },
-        temperature: answer.temperature,
+        worker_state: answer.worker_state,
         started_ticks: started,
         claimed_before: Span::from_ticks(started.saturating_sub(claimed)),
         ran: Span::from_ticks(ended.saturating_sub(started)),
@@ -56,72 +57,73 @@ pub(crate) fn write(lane: &mut WorkerLane, answer: &Answer<'_>) -> Result<(), Wo
     };
     let body = ANSWER_WORDS * 8 + answer.payload.len();
     loop {
-        match lane.results.begin(Kind::Answer, 0, body) {
+        match ends.results.begin(RecordKind::Answer, 0, body) {
             Ok(mut record) => {
                 record.words(0, &frame.words());
                 #[expect(clippy::cast_possible_truncation, reason = "a handful of words")]
                 record.bytes(ANSWER_WORDS as u32 * 8, answer.payload);
                 record.commit();
-                lane.control.peer_bell().ring(lane.control.mode());
+                ends.control.peer_bell().ring(ends.control.mode());
                 return Ok(());
             }
-            Err(BeginError::Full { .. }) => wait_for_room(lane, body),
+            Err(BeginError::Full { .. }) => wait_for_room(ends, body),
             Err(_) => return Err(WorkerEnd::Results),
         }
     }
 }
 
-/// Writes what came of a call of a batch, a frame and its payload, where its client can find it; waits while the ring is
-/// full. It is published with those after it: by the next other record, or when [`publish_results`] is called.
+/// Writes the result of one call of a batch (a frame and its payload) where the client can find it. Waits while the
+/// ring is full. The result becomes visible when the growing record ends: when the next record begins, for example
+/// because this one is full, or in [`publish_results`].
 #[inline]
-pub(crate) fn write_result(lane: &mut WorkerLane, result: &[u8]) -> Result<(), WorkerEnd> {
+pub(crate) fn write_result(ends: &mut WorkerEnds, result: &[u8]) -> Result<(), WorkerEnd> {
     loop {
-        if let Some(position) = lane.results.grow(result) {
-            lane.control.progress().written(position);
+        if let Some(position) = ends.results.grow(result) {
+            ends.control.progress().written(position);
             return Ok(());
         }
-        begin_results(lane, result.len().max(RESULTS_ROOM))?;
+        begin_results(ends, result.len().max(RESULTS_ROOM))?;
     }
 }
 
-/// Bytes for results in one record: those of a batch of small ones.
+/// Bytes for results in one record: enough for a batch of small ones.
 const RESULTS_ROOM: usize = 1 << 10;
 
 #[cold]
-fn begin_results(lane: &mut WorkerLane, room: usize) -> Result<(), WorkerEnd> {
+fn begin_results(ends: &mut WorkerEnds, room: usize) -> Result<(), WorkerEnd> {
     loop {
-        match lane.results.begin_growing(Kind::Results, room) {
+        match ends.results.begin_growing(RecordKind::Results, room) {
             Ok(()) => return Ok(()),
-            Err(BeginError::Full { .. }) => wait_for_room(lane, room + 8),
+            Err(BeginError::Full { .. }) => wait_for_room(ends, room + 8),
             Err(_) => return Err(WorkerEnd::Results),
         }
     }
 }
 
-/// Publishes the results that were written, and wakes the client if it sleeps.
+/// Publishes the results written so far, and wakes the client if it sleeps.
 #[cold]
-pub(crate) fn publish_results(lane: &mut WorkerLane) {
-    lane.results.end_growing();
-    lane.control.peer_bell().ring(lane.control.mode());
+pub(crate) fn publish_results(ends: &mut WorkerEnds) {
+    ends.results.end_growing();
+    ends.control.peer_bell().ring(ends.control.mode());
 }
 
-/// Writes words behind their count; waits while the ring is full.
+/// Writes records of words, each with the count of its words in front. Waits while the ring is full.
 pub(crate) fn write_words(
-    lane: &mut WorkerLane,
-    kind: Kind,
+    ends: &mut WorkerEnds,
+    kind: RecordKind,
     words: &[u64],
 ) -> Result<(), WorkerEnd> {
     for part in words.chunks(WORDS_MAX) {
         let body = (part.len() + 1) * 8;
         loop {
-            match lane.results.begin(kind, 0, body) {
+            match ends.results.begin(kind, 0, body) {
                 Ok(mut record) => {
                     record.word(0, part.len() as u64);
                     record.words(1, part);
                     record.commit();
                     break;
                 }
-                Err(BeginError::Full { .. }) => wait_for_room(lane, body),
+                Err(BeginError::Full { .. }) => wait_for_room(ends, body),
                 Err(_) => return Err(WorkerEnd::Results),
             }
         }
@@ -129,28 +131,36 @@ pub(crate) fn write_words(
     Ok(())
 }
 
-/// Words in one record of them.
+/// Maximum number of words in one record of [`write_words`].
 const WORDS_MAX: usize = 512;
 
-/// Sleeps until the client has read something.
+/// Sleeps until the result ring has room for `body` bytes, or for [`ROOM_SLEEP`].
 #[cold]
-pub(crate) fn wait_for_room(lane: &mut WorkerLane, body: usize) {
-    let WorkerLane { results, control, .. } = lane;
+pub(crate) fn wait_for_room(ends: &mut WorkerEnds, body: usize) {
+    let WorkerEnds { results, control, .. } = ends;
     control.peer_bell().ring(control.mode());
     results.want_room(true);
     let _ = control.own_bell().sleep(control.mode(), || !results.has_room(body), Some(ROOM_SLEEP));
     results.want_room(false);
 }
 
-/// Says that the worker is ready, or why not.
-pub(crate) fn announce(lane: &mut WorkerLane, failure: Option<&str>) -> Result<(), WorkerEnd> {
+/// Tells the client that the worker no longer uses its rings. Returns false if the ring has no room for the record.
+pub(crate) fn tell_left(ends: &mut WorkerEnds) -> bool {
+    let Ok(record) = ends.results.begin(RecordKind::Left, 0, 0) else { return false };
+    record.commit();
+    ends.control.peer_bell().ring(ends.control.mode());
+    true
+}
+
+/// Tells the client that the worker is ready, or why it failed to start.
+pub(crate) fn announce(ends: &mut WorkerEnds, failure: Option<&str>) -> Result<(), WorkerEnd> {
     let text = failure.unwrap_or_default().as_bytes();
-    let text = &text[..text.len().min(lane.results.max_body() as usize - 8)];
-    let record = lane.results.begin(Kind::Ready, u8::from(failure.is_some()), 8 + text.len());
+    let text = &text[..text.len().min(ends.results.max_body() as usize - 8)];
+    let record = ends.results.begin(RecordKind::Ready, u8::from(failure.is_some()), 8 + text.len());
     let mut record = record.map_err(|_| WorkerEnd::Results)?;
     record.word(0, text.len() as u64);
     record.bytes(8, text);
     record.commit();
-    lane.control.peer_bell().ring(lane.control.mode());
+    ends.control.peer_bell().ring(ends.control.mode());
     Ok(())
 }

@@ -1,79 +1,87 @@
-//! The calls of a batch, one after the other.
+//! Execution of the calls of a batch, one after the other.
 
-use gristmill_shm::WorkerLane;
+use gristmill_shm::WorkerEnds;
 use gristmill_sync::clock::ticks;
-use gristmill_wire::{BatchCalls, Equipment, Kind, PayloadKind, ResultFrame, Verdict};
+use gristmill_wire::{BatchCalls, PayloadKind, RecordKind, ResourceGrant, ResultFrame, Verdict};
 
-use crate::answer::{self, Answer, Times};
-use crate::callee::{Call, Callee, ParentList, REPLY_MAX, Reply};
-use crate::read::Task;
-use crate::run::{Buffers, Worker, WorkerEnd};
+use crate::answer::{self, OutboundAnswer, Times};
+use crate::callee::{Callee, ParentList, REPLY_MAX, Reply, TaskCall};
+use crate::end::WorkerEnd;
+use crate::read::TaskRecord;
+use crate::run::{Buffers, Worker};
 
+// The frame of a result has 16 bits for the size of the payload.
 const _: () = assert!(REPLY_MAX <= u16::MAX as usize, "a result's frame counts 16 bits");
 
 impl<C: Callee> Worker<C> {
-    /// Runs the calls of a batch until the client takes the rest back. Each result is written before the next call begins;
-    /// the answer behind them ends the batch.
+    /// Runs the calls of a batch until none is left, the client takes the rest back, a priority floor forbids the next
+    /// call, or the callee is unfit. Writes each result before the next call begins; the answer behind the results ends
+    /// the batch.
     pub(crate) fn perform_batch(
         &self,
-        task: &Task,
+        task: &TaskRecord,
         started: u64,
         buffers: &mut Buffers,
     ) -> Result<(), WorkerEnd> {
         let Buffers { body, out } = buffers;
         let mut calls = BatchCalls::new(&body[task.payload_at..]);
-        let (mut done, mut told) = (0, started);
+        let (mut done, mut published_at, mut loading) = (0, started, 0);
         while let Some(payload) = calls.take()? {
             if self.control.peer_bell().is_asleep() {
-                self.tell_sleeper(&mut told);
+                self.wake_client(&mut published_at);
             }
-            if !self.control.begin_call(task.sequence, done) {
+            // The calls of a batch have priority 0, and a batch never runs during the wait of another task.
+            let may_begin = self.control.admits(0) && !self.callee.is_unfit();
+            if !may_begin || !self.control.begin_call(task.sequence, done) {
                 break;
             }
             let function = task.frame.function;
-            let call = Call {
+            let call = TaskCall {
+                sequence: task.sequence,
                 function,
                 payload,
                 arena: false,
                 parents: ParentList::NONE,
-                equipment: Equipment::NONE,
+                grant: ResourceGrant::NONE,
                 places: &[],
             };
             out.clear();
             out.extend_from_slice(&[0; ResultFrame::SIZE]);
             let reply = self.call(task, &call, out)?;
+            loading += self.callee.take_loading();
             self.write_result(reply, out)?;
             done += 1;
         }
-        let answer = Answer {
+        let answer = OutboundAnswer {
             frame: &task.frame,
             sequence: task.sequence,
             times: Times {
                 claimed: task.claimed,
-                started,
+                started: started + loading,
                 ended: if done > 0 { ticks() } else { started },
             },
             verdict: if done > 0 { Verdict::Returned } else { Verdict::Skipped },
             payload: &[],
             is_arena: false,
-            temperature: task.temperature,
+            worker_state: task.worker_state,
         };
-        answer::write(&mut self.lane.borrow_mut(), &answer)?;
+        answer::write(&mut self.ends.borrow_mut(), &answer)?;
         self.control.progress().end(task.sequence);
         self.tell_returns()
     }
 
-    /// Publishes what was written and wakes the client, if it has lain there for long; `told` is when that was done last.
+    /// Publishes the results written so far and wakes the client, if the last time (`published_at`) is longer than
+    /// `result_rest` ago.
     #[cold]
-    fn tell_sleeper(&self, told: &mut u64) {
+    fn wake_client(&self, published_at: &mut u64) {
         let now = ticks();
-        if now.saturating_sub(*told) > self.options.result_rest {
-            answer::publish_results(&mut self.lane.borrow_mut());
-            *told = now;
+        if now.saturating_sub(*published_at) > self.options.result_rest {
+            answer::publish_results(&mut self.ends.borrow_mut());
+            *published_at = now;
         }
     }
 
-    /// Completes a result, whose payload has been appended, and writes it.
+    /// Completes the frame of a result whose payload is already appended, and writes the result.
     #[inline]
     fn write_result(&self, reply: Reply, result: &mut [u8]) -> Result<(), WorkerEnd> {
         let payload = if reply.arena { PayloadKind::Arena } else { PayloadKind::Inline };
@@ -81,22 +89,21 @@ impl<C: Callee> Worker<C> {
         let payload_size = u16::try_from(payload_size).map_err(|_| WorkerEnd::Results)?;
         let frame = ResultFrame { verdict: reply.verdict, payload, payload_size };
         result[..ResultFrame::SIZE].copy_from_slice(&frame.bytes());
-        let lane: &mut WorkerLane = &mut self.lane.borrow_mut();
-        if self.arena.has_news() {
-            answer::write_words(lane, Kind::Keep, &self.arena.take_keeps())?;
+        let ends: &mut WorkerEnds = &mut self.ends.borrow_mut();
+        if self.arena.has_unsent() {
+            answer::write_words(ends, RecordKind::Keep, &self.arena.take_keeps())?;
         }
-        answer::write_result(lane, result)
+        answer::write_result(ends, result)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::os::fd::AsFd;
     use std::sync::Arc;
     use std::time::Duration;
 
-    use gristmill_shm::{ClientArena, ClientLane, Segment, SegmentOptions, WorkerArena};
+    use gristmill_shm::{ClientArena, ClientEnds, Segment, SegmentOptions, WorkerArena};
     use gristmill_wire::{
         AnswerFrame, Attempt, BatchResults, Epoch, FunctionId, SlotId, TaskFlags, TaskFrame, TaskId,
     };
@@ -104,19 +111,19 @@ mod tests {
     use super::*;
     use crate::WorkerOptions;
 
-    /// What the client does during a call, which has a number.
-    type Meanwhile = dyn Fn(&mut ClientLane, u8);
+    /// The client's action during a call, given the number of the call.
+    type Meanwhile = dyn Fn(&mut ClientEnds, u8);
 
-    /// Gives calls back.
+    /// A callee that returns its arguments.
     struct Echo {
-        client: RefCell<ClientLane>,
+        client: RefCell<ClientEnds>,
         meanwhile: Box<Meanwhile>,
     }
 
     impl Callee for Echo {
         fn define(&self, _function: FunctionId, _definition: &[u8]) {}
 
-        fn call(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Reply {
+        fn call(&self, call: &TaskCall<'_>, out: &mut Vec<u8>) -> Reply {
             out.extend_from_slice(call.payload);
             (self.meanwhile)(&mut self.client.borrow_mut(), call.payload[0]);
             let verdict = if call.payload == [1] { Verdict::Raised } else { Verdict::Returned };
@@ -129,16 +136,16 @@ mod tests {
     /// The results of a batch, and the verdict of its answer.
     type Ran = (Vec<(Verdict, Vec<u8>)>, Verdict);
 
-    /// Runs a batch of the calls 0 to 3, with what the client does before and in each of them.
+    /// Runs a batch of the calls 0 to 3. The client runs `before` first and `meanwhile` in each call.
     fn run(
-        before: impl FnOnce(&mut ClientLane),
-        meanwhile: impl Fn(&mut ClientLane, u8) + 'static,
+        before: impl FnOnce(&mut ClientEnds),
+        meanwhile: impl Fn(&mut ClientEnds, u8) + 'static,
     ) -> Ran {
         let options =
             SegmentOptions { slot_count: 1, task_ring_size: 1 << 16, result_ring_size: 1 << 16 };
         let segment = Segment::create(&options).expect("memory");
-        segment.reset_lane(SlotId(0), Epoch(1)).expect("a slot");
-        let mut client = segment.client_lane(SlotId(0)).expect("a slot");
+        segment.reset_slot(SlotId(0), Epoch(1)).expect("a slot");
+        let mut client = segment.client_ends(SlotId(0)).expect("a slot");
         let mut payload = Vec::new();
         (0..4).for_each(|call| BatchCalls::append(&[call], &mut payload).expect("small"));
         let frame = TaskFrame {
@@ -151,29 +158,30 @@ mod tests {
             payload: PayloadKind::Inline,
         };
         let body = 24 + payload.len();
-        let mut record = client.tasks.begin(Kind::Task, 0, body).expect("there is room");
+        let mut record = client.tasks.begin(RecordKind::Task, 0, body).expect("there is room");
         record.words(0, &frame.words());
         record.bytes(24, &payload);
         record.commit();
-        client.tasks.begin(Kind::Stop, 0, 0).expect("there is room").commit();
+        client.tasks.begin(RecordKind::Stop, 0, 0).expect("there is room").commit();
         before(&mut client);
         let arena = ClientArena::create(1).expect("memory");
-        let descriptor = arena.as_fd().try_clone_to_owned().expect("a descriptor");
-        let arena = Arc::new(WorkerArena::open(descriptor, SlotId(0)).expect("an arena"));
+        let descriptors =
+            arena.descriptors().map(|one| one.try_clone_to_owned().expect("a descriptor"));
+        let arena = Arc::new(WorkerArena::open(descriptors, SlotId(0)).expect("an arena"));
         let callee = Echo { client: RefCell::new(client), meanwhile: Box::new(meanwhile) };
-        let lane = segment.worker_lane(SlotId(0)).expect("a slot");
+        let ends = segment.worker_ends(SlotId(0)).expect("a slot");
         let options = WorkerOptions {
             window: crate::Window::Fixed(Duration::ZERO),
             stack_max: usize::MAX,
             result_rest: 0,
         };
-        let worker = Worker::new(lane, arena, callee, options);
+        let worker = Worker::new(ends, arena, callee, options);
         worker.run().expect("the rings are sound");
         let mut results = Vec::new();
         let mut client = worker.callee.client.borrow_mut();
         loop {
             let record = client.results.peek().expect("sound").expect("an answer comes last");
-            if record.header().kind == Kind::Answer {
+            if record.header().kind == RecordKind::Answer {
                 let frame = AnswerFrame::from_words(record.words(0).expect("a frame"));
                 return (results, frame.expect("a frame").verdict);
             }
@@ -207,6 +215,15 @@ mod tests {
     }
 
     #[test]
+    fn no_call_begins_below_the_floor() {
+        let (results, verdict) = run(|client| client.control.set_floor(1), |_, _| ());
+        assert_eq!((results.len(), verdict), (0, Verdict::Skipped), "it comes back as not started");
+        let raise = |client: &mut ClientEnds, call| client.control.set_floor(i32::from(call == 1));
+        let (results, verdict) = run(|client| client.control.set_floor(0), raise);
+        assert_eq!((results.len(), verdict), (2, Verdict::Returned));
+    }
+
+    #[test]
     fn no_call_begins_after_the_stop() {
         let (results, verdict) = run(
             |_| (),
@@ -217,13 +234,13 @@ mod tests {
             },
         );
         assert_eq!((results.len(), verdict), (2, Verdict::Returned));
-        let stop = |client: &mut ClientLane| assert_eq!(client.control.stop_batch(0), None);
+        let stop = |client: &mut ClientEnds| assert_eq!(client.control.stop_batch(0), None);
         let (results, verdict) = run(stop, |_, _| ());
         assert_eq!((results.len(), verdict), (0, Verdict::Skipped));
     }
 
-    /// How many results the client finds without a look at what grows.
-    fn published(client: &mut ClientLane) -> usize {
+    /// Returns how many results the client finds without reading the record that still grows.
+    fn published(client: &mut ClientEnds) -> usize {
         let Some(record) = client.results.peek().expect("sound") else { return 0 };
         let mut bytes = Vec::new();
         record.append_parts(0, &mut bytes).expect("all of it");

@@ -1,21 +1,23 @@
-//! What a worker calls: the seam between the loop here and Python (or native) functions above.
+//! The interface between the worker's loop and the Python (or native) functions that it calls.
 
-use gristmill_wire::{ContextId, Equipment, FunctionId, ParentEntry, SlotId, Verdict};
+use gristmill_wire::{ContextId, FunctionId, ParentEntry, ResourceGrant, SlotId, Verdict};
 
 /// One task, copied out of the ring.
 #[derive(Debug)]
-pub struct Call<'a> {
-    /// What to call.
+pub struct TaskCall<'a> {
+    /// Sequence of its record; the calls of a batch share the batch's.
+    pub sequence: u64,
+    /// The function to call.
     pub function: FunctionId,
     /// Encoded arguments, or an `ArenaDescriptor` of them (see `arena`).
     pub payload: &'a [u8],
-    /// The payload is a descriptor.
+    /// True if the payload is a descriptor.
     pub arena: bool,
-    /// The results that the arguments name, in order.
+    /// The results that the arguments refer to, in order.
     pub parents: ParentList<'a>,
-    /// What it has besides its worker.
-    pub equipment: Equipment,
-    /// The slots whose places a wide task has, its worker's among them; empty: its worker's alone.
+    /// The resource grant of the task: what it holds besides its worker.
+    pub grant: ResourceGrant,
+    /// The worker slots whose CPU slots a wide task holds, its own worker's included; empty if it holds only that one.
     pub places: &'a [SlotId],
 }
 
@@ -23,14 +25,15 @@ pub struct Call<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct ParentList<'a> {
     pub(crate) bytes: &'a [u8],
-    pub(crate) count: u16,
+    pub(crate) count: u32,
 }
 
 impl<'a> ParentList<'a> {
     /// No parents.
     pub(crate) const NONE: Self = Self { bytes: &[], count: 0 };
 
-    /// The entries and the bytes of all parents, in order; fewer than [`Self::count`] when the record is malformed.
+    /// Iterates over the entries and the bytes of all parents, in order. Yields fewer than [`Self::count`] if the
+    /// record is malformed.
     pub fn iter(&self) -> impl Iterator<Item = (ParentEntry, &'a [u8])> {
         let mut rest = self.bytes;
         (0..self.count).map_while(move |_| {
@@ -40,14 +43,14 @@ impl<'a> ParentList<'a> {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of parents.
     #[must_use]
-    pub const fn count(&self) -> u16 {
+    pub const fn count(&self) -> u32 {
         self.count
     }
 }
 
-/// Takes one parent off the front: its entry, its bytes, and what is behind them.
+/// Splits one parent off the front. Returns its entry, its bytes, and the bytes behind them.
 pub(crate) fn split_parent(bytes: &[u8]) -> Option<(ParentEntry, &[u8], &[u8])> {
     let (first, rest) = bytes.split_first_chunk::<8>()?;
     let (second, rest) = rest.split_first_chunk::<8>()?;
@@ -57,65 +60,91 @@ pub(crate) fn split_parent(bytes: &[u8]) -> Option<(ParentEntry, &[u8], &[u8])> 
     Some((entry, &padded[..size], behind))
 }
 
-/// The most that a callee may append: what is larger goes to the arena.
+/// Maximum bytes that a callee may append to a reply; anything larger goes to the arena.
 pub const REPLY_MAX: usize = 32 << 10;
 
-/// Runs functions. Its methods run on the worker's main thread; a call may come back to the worker, which then makes
-/// another one below it.
+/// Runs functions. The worker calls these methods on its main thread. A call may re-enter the worker (to wait), which
+/// then makes further calls below it on the stack.
 pub trait Callee {
-    /// Learns what a function id stands for from now on. A definition that does not load makes the *calls* fail.
+    /// Registers the definition of a function id. The first call loads the function; a failure to load belongs to that
+    /// call.
     fn define(&self, function: FunctionId, definition: &[u8]);
 
-    /// Runs one task and appends the encoded value, or exception, to `out`: at most [`REPLY_MAX`] bytes.
-    fn call(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Reply;
+    /// Drops the definition of a function id: no task names the id until it is defined again.
+    fn forget(&self, function: FunctionId) {
+        let _ = function;
+    }
 
-    /// Runs `wait`, which may block: a callee that holds a lock others want (the interpreter's) gives it up meanwhile.
+    /// Runs one task and appends the encoded value, or exception, to `out`: at most [`REPLY_MAX`] bytes.
+    fn call(&self, call: &TaskCall<'_>, out: &mut Vec<u8>) -> Reply;
+
+    /// Runs `wait`, which may block. A callee that holds a lock which others want (the interpreter's) releases it
+    /// meanwhile.
     fn while_idle(&self, wait: &mut dyn FnMut());
 
-    /// Whether there is stack, or what else the callee counts, for another call below the one that waits.
+    /// Returns the ticks that the last call took to load its function, or 0 if it was loaded already. The worker reads
+    /// this once after each call.
+    #[inline]
+    fn take_loading(&self) -> u64 {
+        0
+    }
+
+    /// Restores the value that [`Self::take_loading`] returned, for the outer call that goes on.
+    fn put_loading(&self, ticks: u64) {
+        let _ = ticks;
+    }
+
+    /// Returns whether the callee can run another call below the one that waits, for example because stack is left.
     fn may_nest(&self) -> bool {
         true
     }
 
-    /// Handles signals that have come; whether a handler raised something, which ends the wait.
+    /// Runs the handlers of pending signals. Returns true if a handler raised, which ends the wait.
     fn has_raised(&self) -> bool {
         false
     }
 
-    /// A watched ticket's task has ended.
+    /// Returns true if no other task may run in this process: the worker then ends after the task that it runs.
+    #[inline]
+    fn is_unfit(&self) -> bool {
+        false
+    }
+
+    /// Reports that the task of a watched ticket has ended.
     fn completed(&self, ticket: u32) {
         let _ = ticket;
     }
 
-    /// What nobody holds any more, if that is `at_least` so much; nothing otherwise.
+    /// Takes the tickets and contexts that nothing refers to any more, if there are at least `at_least` of them; otherwise
+    /// takes none.
     fn take_dropped(&self, at_least: usize) -> Dropped {
         let _ = at_least;
         Dropped::default()
     }
 }
 
-/// Numbers that nothing stands for any more.
+/// Tickets and contexts that nothing refers to any more.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Dropped {
-    /// Of tasks that tasks submitted.
+    /// Tickets of tasks that tasks submitted.
     pub tickets: Vec<u32>,
-    /// Of contexts that those named.
+    /// Contexts that those tasks named.
     pub contexts: Vec<ContextId>,
 }
 
 impl Dropped {
-    /// How many they are.
+    /// Returns the number of tickets and contexts together.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.tickets.len() + self.contexts.len()
     }
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
     /// `Returned`, `Raised` or `Interrupted`.
     pub verdict: Verdict,
-    /// What was appended is an `ArenaDescriptor`.
+    /// True if the appended bytes are an `ArenaDescriptor`.
     pub arena: bool,
 }

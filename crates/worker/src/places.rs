@@ -1,24 +1,20 @@
-//! The places of a wide task, as its record names them.
+//! The CPU slots of a task that needs several, which its record lists.
 
-use gristmill_shm::{Record, Words};
-use gristmill_wire::{Equipment, FrameError, SlotId, unpack_places};
+use gristmill_shm::{RingRecord, Words};
+use gristmill_wire::{FrameError, ResourceGrant, SlotId, unpack_places};
 
-/// Reads the list behind a task's extension, which begins at byte `start`, and moves that behind it.
+/// Reads the list of slots behind a task's extension. The list begins at byte `start`, which moves to its end.
 ///
 /// # Errors
-/// [`FrameError::Truncated`] when it is longer than its record.
-#[inline]
+/// [`FrameError::Truncated`] if the list is longer than its record.
 pub(crate) fn read_places<W: Words>(
-    record: &Record<'_, W>,
+    record: &RingRecord<'_, W>,
     start: &mut u32,
-    equipment: &Equipment,
+    grant: &ResourceGrant,
 ) -> Result<Vec<SlotId>, FrameError> {
-    let count = usize::from(equipment.named_places());
-    if count == 0 {
-        return Ok(Vec::new());
-    }
+    let count = usize::from(grant.named_places());
     let mut places = Vec::with_capacity(count);
-    for _ in 0..equipment.place_words() {
+    for _ in 0..grant.place_words() {
         places.extend(unpack_places(record.word(*start / 8)?));
         *start += 8;
     }

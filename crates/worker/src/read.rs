@@ -1,33 +1,33 @@
-//! Copies records out of the task ring, and checks that what they hold is where they say.
+//! Copies of the records of the task ring. Reading a record checks that its parts lie where its frame says.
 
-use gristmill_shm::{Record, Words, WorkerArena};
+use gristmill_shm::{RingRecord, Words, WorkerArena};
 use gristmill_wire::{
     BlockRange, EXTENSION_WORDS, FrameError, FunctionId, PARENT_WORDS, ParentEntry, SlotId,
-    TASK_WORDS, TaskExtension, TaskFlags, TaskFrame, Temperature, padded_size,
+    TASK_WORDS, TaskExtension, TaskFlags, TaskFrame, WorkerState, padded_size,
 };
 
 use crate::callee::split_parent;
+use crate::end::WorkerEnd;
 use crate::places::read_places;
-use crate::run::WorkerEnd;
 
 /// A task record, copied out of the ring.
-pub(crate) struct Task {
+pub(crate) struct TaskRecord {
     pub frame: TaskFrame,
     pub extension: TaskExtension,
-    /// The slots whose places it has, if it is wide.
+    /// Slots of the CPU slots that it holds, if it is wide.
     pub places: Vec<SlotId>,
     pub sequence: u64,
-    /// When it was claimed, clock ticks.
+    /// Time of the claim, clock ticks.
     pub claimed: u64,
-    /// How ready this worker was for it.
-    pub temperature: Temperature,
-    /// Where the payload is in the body, behind the parents.
+    /// The worker's state (hot or warm) when the record came.
+    pub worker_state: WorkerState,
+    /// Offset of the payload in the body, behind the parents.
     pub payload_at: usize,
 }
 
-/// Copies a part of a reply into `body`; gives the word in front of it.
+/// Copies a part of a reply into `body`. Returns the word in front of it.
 pub(crate) fn read_reply<W: Words>(
-    record: &Record<'_, W>,
+    record: &RingRecord<'_, W>,
     body: &mut Vec<u8>,
 ) -> Result<u64, FrameError> {
     let [word] = record.words(0)?;
@@ -37,8 +37,18 @@ pub(crate) fn read_reply<W: Words>(
     Ok(word)
 }
 
+/// Reads the id of a function that no task names any more.
+pub(crate) fn read_forgotten<W: Words>(
+    record: &RingRecord<'_, W>,
+) -> Result<FunctionId, WorkerEnd> {
+    let [word] = record.words(0)?;
+    #[expect(clippy::cast_possible_truncation, reason = "the high half is reserved")]
+    let function = FunctionId(word as u32);
+    Ok(function)
+}
+
 pub(crate) fn read_definition<W: Words>(
-    record: &Record<'_, W>,
+    record: &RingRecord<'_, W>,
     arena: &WorkerArena,
     body: &mut Vec<u8>,
 ) -> Result<FunctionId, WorkerEnd> {
@@ -55,14 +65,14 @@ pub(crate) fn read_definition<W: Words>(
     Ok(FunctionId(function))
 }
 
-/// Copies parents and payload into `body`, and checks that they are where the frame says.
+/// Copies parents and payload into `body`, and checks that they lie where the frame says.
 #[inline]
 pub(crate) fn read_task<W: Words>(
-    record: &Record<'_, W>,
-    (claimed, temperature): (u64, Temperature),
+    record: &RingRecord<'_, W>,
+    (claimed, worker_state): (u64, WorkerState),
     arena: &WorkerArena,
     body: &mut Vec<u8>,
-) -> Result<Task, WorkerEnd> {
+) -> Result<TaskRecord, WorkerEnd> {
     #[expect(clippy::cast_possible_truncation, reason = "a handful of words")]
     const FIXED: (u32, u32) = (TASK_WORDS as u32, EXTENSION_WORDS as u32);
     let frame = TaskFrame::from_words(record.words(0)?)?;
@@ -73,25 +83,30 @@ pub(crate) fn read_task<W: Words>(
         extension = TaskExtension::from_words(record.words(FIXED.0)?);
         start += FIXED.1 * 8;
     }
-    let places = read_places(record, &mut start, &extension.equipment)?;
+    let places = match extension.grant.named_places() {
+        0 => Vec::new(),
+        _ => read_places(record, &mut start, &extension.grant)?,
+    };
     body.clear();
     let payload_at = if frame.flags.has(TaskFlags::SPILLED) {
         let [offset, size] = record.words(start / 8)?;
         arena.append_to(BlockRange { offset, size }, body)?;
         check_spilled(&frame, body)?
     } else {
-        let parents_size = parents_size(record, &frame, start)?;
+        let parents_size = match frame.parent_count {
+            0 => 0,
+            _ => parents_size(record, &frame, start)?,
+        };
         record.append_to(start, parents_size.saturating_add(frame.payload_size), body)?;
         parents_size as usize
     };
     let sequence = record.sequence();
-    Ok(Task { frame, extension, places, sequence, claimed, temperature, payload_at })
+    Ok(TaskRecord { frame, extension, places, sequence, claimed, worker_state, payload_at })
 }
 
-/// Bytes of a record's parents, which begin at `start`.
-#[inline]
+/// Returns the size of a record's parents, which begin at byte `start`.
 fn parents_size<W: Words>(
-    record: &Record<'_, W>,
+    record: &RingRecord<'_, W>,
     frame: &TaskFrame,
     start: u32,
 ) -> Result<u32, FrameError> {
@@ -108,7 +123,7 @@ fn parents_size<W: Words>(
     Ok(end - start)
 }
 
-/// Checks that a spilled body is what its frame says; gives where the payload begins.
+/// Checks that a spilled body matches its frame. Returns the offset of the payload.
 fn check_spilled(frame: &TaskFrame, body: &[u8]) -> Result<usize, FrameError> {
     let mut rest = body;
     for _ in 0..frame.parent_count {

@@ -1,4 +1,4 @@
-//! The loop.
+//! The worker's loop.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -6,83 +6,80 @@ use std::thread;
 use std::time::Duration;
 
 use gristmill_shm::{
-    ArenaError, Claim, Corrupt, Tail, Window, WorkerArena, WorkerControl, WorkerLane,
+    ClaimResult, RingRecord, Tail, Window, Words, WorkerArena, WorkerControl, WorkerEnds,
 };
-use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::clock::{monotonic_ns, ticks};
-use gristmill_wire::{FrameError, FunctionId, Kind, PayloadKind, TaskFlags, TaskId, Verdict};
-use thiserror::Error;
+use gristmill_sync::process;
+use gristmill_wire::{FunctionId, PayloadKind, RecordKind, TaskFlags, TaskId, Verdict};
 
-use crate::answer::{self, Answer, Times};
-use crate::callee::{Call, Callee, ParentList, Reply};
-use crate::idle::{Pace, SLEEP_MAX};
-use crate::read::{Task, read_definition, read_reply, read_task};
-use crate::running::Running;
+use crate::answer::{self, OutboundAnswer, Times};
+use crate::callee::{Callee, ParentList, Reply, TaskCall};
+use crate::end::WorkerEnd;
+use crate::pace::{Pace, SLEEP_MAX};
+use crate::read::{TaskRecord, read_definition, read_forgotten, read_reply, read_task};
+use crate::running::CurrentTask;
 use crate::stamps::Stamps;
 use crate::tickets::Tickets;
 
-/// Between tasks that are refused because nothing may begin any more.
+/// Pause before a task is refused because the lease is over.
 const OVER_PAUSE: Duration = Duration::from_millis(1);
 
-/// How a worker is to behave.
+/// Settings of a worker.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkerOptions {
-    /// How long it polls an empty ring before it sleeps.
+    /// Polling time of an empty ring before the worker sleeps.
     pub window: Window,
-    /// Bytes of stack beyond which a task that waits runs nothing below it.
+    /// Bytes of stack beyond which a waiting task runs nothing below it.
     pub stack_max: usize,
-    /// Clock ticks that a result of a batch may lie in the ring before its client is woken, while calls end.
+    /// Clock ticks that a result of a batch may lie in the ring before its client is woken, checked between calls.
     pub result_rest: u64,
 }
 
-/// Why a worker's loop ended before it was told to.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum WorkerEnd {
-    /// The task ring is damaged.
-    #[error("the task ring is damaged: {0}")]
-    Ring(#[from] Corrupt),
-    /// A record in it is malformed.
-    #[error("a task record is malformed: {0}")]
-    Frame(#[from] FrameError),
-    /// A record names what is not in the arena.
-    #[error("a record is malformed: {0}")]
-    Arena(Box<str>),
-    /// The client's end of the result ring is damaged.
-    #[error("the result ring cannot be written to")]
-    Results,
-}
-
-impl From<ArenaError> for WorkerEnd {
-    fn from(error: ArenaError) -> Self {
-        Self::Arena(error.to_string().into())
-    }
-}
-
-/// One worker at work. A task that it calls may come back to it: nothing is borrowed while the callee runs.
+/// A running worker. A task that it calls may re-enter it, so nothing is borrowed while the callee runs.
 pub struct Worker<C> {
-    pub(crate) lane: RefCell<WorkerLane>,
+    pub(crate) ends: RefCell<WorkerEnds>,
     pub(crate) control: WorkerControl,
     pub(crate) arena: Arc<WorkerArena>,
     pub(crate) callee: C,
     pub(crate) options: WorkerOptions,
-    pub(crate) mode: BarrierMode,
-    pub(crate) running: Running,
-    /// The innermost running task.
-    pub(crate) task: Cell<Option<TaskId>>,
-    /// How many tasks are on the stack.
-    pub(crate) depth: Cell<u32>,
-    /// Where the stack was when the loop began.
-    pub(crate) stack_base: Cell<usize>,
+    pub(crate) stack: TaskStack,
     pub(crate) pace: Pace,
     stamps: Stamps,
     pub(crate) is_stopped: Cell<bool>,
-    /// Why a wait inside a task failed.
+    /// The fork generation of the worker's own process.
+    generation: u32,
+    /// The reason for a failed wait inside a task.
     pub(crate) broken: Cell<Option<WorkerEnd>>,
     pub(crate) tickets: RefCell<Tickets>,
-    pub(crate) spare_buffers: RefCell<Vec<Buffers>>,
 }
 
-/// Where one level of the loop keeps a record and the answer to it.
+/// Tasks that have begun and not ended: each waits for those above it.
+pub(crate) struct TaskStack {
+    /// The innermost running call, as an interrupt handler sees it.
+    pub running: CurrentTask,
+    /// The innermost running task.
+    pub task: Cell<Option<TaskId>>,
+    /// Number of tasks.
+    pub depth: Cell<u32>,
+    /// Address of the thread's stack at the start of the loop.
+    pub base: Cell<usize>,
+    /// Buffers of the levels that have ended, for the next ones.
+    pub spare_buffers: RefCell<Vec<Buffers>>,
+}
+
+impl TaskStack {
+    fn new(running: CurrentTask) -> Self {
+        Self {
+            running,
+            task: Cell::default(),
+            depth: Cell::default(),
+            base: Cell::default(),
+            spare_buffers: RefCell::default(),
+        }
+    }
+}
+
+/// Buffers of one level of the loop: a record's body, and the answer to it.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     pub body: Vec<u8>,
@@ -90,80 +87,86 @@ pub(crate) struct Buffers {
 }
 
 pub(crate) enum Step {
-    Task(Task),
-    /// It was taken back before it was claimed.
-    Revoked(Task),
+    Task(TaskRecord),
+    /// A task that was taken back before it was claimed.
+    Revoked(TaskRecord),
     Define(FunctionId),
-    /// News of a task that a task here submitted, or a part of them; the word in front of it.
+    /// A function that no task names any more.
+    Forget(FunctionId),
+    /// A reply, or a part of one, about a nested task. The value is the word in front of its bytes.
     Reply(u64),
     Stop,
-    /// Nothing was there.
+    /// The ring is empty.
     Idle,
-    /// A record that means nothing here.
+    /// A record with no meaning for a worker.
     Other,
 }
 
 impl<C: Callee> Worker<C> {
-    /// A worker at its end of a lane.
+    /// Creates a worker at the worker's ends of a slot's rings.
     pub fn new(
-        lane: WorkerLane,
+        ends: WorkerEnds,
         arena: Arc<WorkerArena>,
         callee: C,
         options: WorkerOptions,
     ) -> Self {
-        let control = lane.control.clone();
-        let running = Running::new(control.clone());
+        let control = ends.control.clone();
+        let running = CurrentTask::new(control.clone());
         Self {
-            mode: control.mode(),
-            lane: RefCell::new(lane),
+            ends: RefCell::new(ends),
             control,
             arena,
             callee,
             options,
-            running,
-            task: Cell::new(None),
-            depth: Cell::new(0),
-            stack_base: Cell::new(0),
+            stack: TaskStack::new(running),
             pace: Pace::new(options.window),
             stamps: Stamps::new(),
             is_stopped: Cell::new(false),
+            generation: process::generation(),
             broken: Cell::new(None),
             tickets: RefCell::default(),
-            spare_buffers: RefCell::default(),
         }
     }
 
-    /// The view of an interrupt handler.
-    pub fn running(&self) -> Running {
-        self.running.clone()
+    /// Returns the view of the running task that an interrupt handler needs.
+    pub fn running(&self) -> CurrentTask {
+        self.stack.running.clone()
     }
 
-    /// Tells the client that the worker is ready, or why it will not be.
+    /// Tells the client that the worker is ready, or why it failed to start.
     ///
     /// # Errors
     /// [`WorkerEnd::Results`].
     pub fn announce(&self, failure: Option<&str>) -> Result<(), WorkerEnd> {
-        answer::announce(&mut self.lane.borrow_mut(), failure)
+        answer::announce(&mut self.ends.borrow_mut(), failure)
     }
 
-    /// Works until told to stop.
+    /// Tells the client that this worker, which was told to leave, no longer uses its rings, though its process goes on
+    /// for a while. Returns whether it told the client: it does not if something in the process still views arguments
+    /// in the arena, or if the ring has no room.
+    pub fn tell_left(&self) -> bool {
+        !self.arena.is_viewed() && answer::tell_left(&mut self.ends.borrow_mut())
+    }
+
+    /// Works until told to stop, or until the callee can run no more tasks.
     ///
     /// # Errors
     /// See [`WorkerEnd`]; the process should exit with an error.
     pub fn run(&self) -> Result<(), WorkerEnd> {
         let mut buffers = Buffers::default();
-        self.stack_base.set(std::ptr::from_ref(&buffers).addr());
+        self.stack.base.set(std::ptr::from_ref(&buffers).addr());
         loop {
             match self.next_step(&mut buffers.body)? {
                 Step::Task(task) => {
                     self.perform(&task, &mut buffers)?;
                     self.release_dropped(1)?;
-                    if self.is_stopped.get() {
+                    if self.is_stopped.get() || self.callee.is_unfit() {
                         return Ok(());
                     }
                 }
                 Step::Revoked(task) => self.refuse(&task, Verdict::Skipped)?,
                 Step::Define(function) => self.define(function, &buffers.body),
+                Step::Forget(function) => self.callee.forget(function),
                 Step::Reply(word) => self.take_reply(word, &buffers.body)?,
                 Step::Idle => {
                     self.tell_returns()?;
@@ -175,61 +178,103 @@ impl<C: Callee> Worker<C> {
         }
     }
 
-    /// Copies the next record into `body` and lets go of it; a task is claimed, and answered at once if it must not run.
+    /// Returns whether this process was forked from the worker by one of its tasks.
+    #[inline]
+    pub fn is_forked(&self) -> bool {
+        process::generation() != self.generation
+    }
+
+    /// Copies the next record into `body` and consumes it in the ring. Claims the record if it is a task.
+    ///
+    /// # Errors
+    /// [`WorkerEnd::Forked`] among others; in that case nothing was claimed.
     pub(crate) fn next_step(&self, body: &mut Vec<u8>) -> Result<Step, WorkerEnd> {
-        let mut lane = self.lane.borrow_mut();
-        let Some(record) = lane.tasks.peek()? else {
-            // A ring full of records that were taken back has no room for a stop.
+        if self.is_forked() {
+            return Err(WorkerEnd::Forked);
+        }
+        let mut ends = self.ends.borrow_mut();
+        let Some(record) = ends.tasks.peek()? else {
+            // A ring that is full of records taken back has no room for a stop record.
             return Ok(if self.control.is_stopped() { Step::Stop } else { Step::Idle });
         };
         let step = match record.header().kind {
-            Kind::Task => {
+            RecordKind::Task => {
                 let claimed = self.stamps.claimed();
-                let claim = self.control.progress().claim(&record, self.mode);
+                let claim = self.control.progress().claim(&record, self.control.mode());
                 let ready = (claimed, self.pace.end_gap());
                 let task = read_task(&record, ready, &self.arena, body)?;
-                if claim == Claim::Revoked { Step::Revoked(task) } else { Step::Task(task) }
+                if claim == ClaimResult::Revoked { Step::Revoked(task) } else { Step::Task(task) }
             }
-            Kind::Define => Step::Define(read_definition(&record, &self.arena, body)?),
-            Kind::Reply => Step::Reply(read_reply(&record, body)?),
-            Kind::Release => {
-                record.counted_words()?.into_iter().for_each(|offset| self.arena.free(offset));
-                Step::Other
-            }
-            Kind::Stop => Step::Stop,
-            _ => Step::Other,
+            kind => self.read_other(kind, &record, body)?,
         };
-        if lane.tasks.consume() == Tail::Published && lane.tasks.writer_waits(self.mode) {
+        if ends.tasks.consume() == Tail::Published && ends.tasks.writer_waits(self.control.mode()) {
             self.control.peer_bell().wake();
         }
         Ok(step)
     }
 
-    /// Has a function loaded. Below a task that waits, an interrupt is that task's and would break the function: it is
-    /// noticed afterwards.
+    /// Reads a record that is not a task.
+    fn read_other(
+        &self,
+        kind: RecordKind,
+        record: &RingRecord<'_, impl Words>,
+        body: &mut Vec<u8>,
+    ) -> Result<Step, WorkerEnd> {
+        Ok(match kind {
+            RecordKind::Define => Step::Define(read_definition(record, &self.arena, body)?),
+            RecordKind::Forget => Step::Forget(read_forgotten(record)?),
+            RecordKind::Reply => Step::Reply(read_reply(record, body)?),
+            RecordKind::Release => {
+                record.counted_words()?.into_iter().for_each(|offset| self.arena.free(offset));
+                Step::Other
+            }
+            RecordKind::Stop => Step::Stop,
+            _ => Step::Other,
+        })
+    }
+
+    /// Passes a definition to the callee. While a task waits, an interrupt that arrives here is meant for that task. If it
+    /// raised in the destructor of the function that the definition replaces, the exception could be lost. So no task
+    /// counts as running here, and the worker notices the interrupt afterwards.
     pub(crate) fn define(&self, function: FunctionId, definition: &[u8]) {
-        let outer = self.running.replace(0);
+        let outer = self.stack.running.replace(0);
         self.callee.define(function, definition);
-        self.running.replace(outer);
+        self.stack.running.replace(outer);
     }
 
     /// Answers a task without running it.
-    pub(crate) fn refuse(&self, task: &Task, verdict: Verdict) -> Result<(), WorkerEnd> {
+    pub(crate) fn refuse(&self, task: &TaskRecord, verdict: Verdict) -> Result<(), WorkerEnd> {
         let times = Times { claimed: task.claimed, started: task.claimed, ended: task.claimed };
-        let Task { ref frame, sequence, temperature, .. } = *task;
-        let answer =
-            Answer { frame, sequence, times, verdict, payload: &[], is_arena: false, temperature };
-        answer::write(&mut self.lane.borrow_mut(), &answer)
+        let TaskRecord { ref frame, sequence, worker_state, .. } = *task;
+        let answer = OutboundAnswer {
+            frame,
+            sequence,
+            times,
+            verdict,
+            payload: &[],
+            is_arena: false,
+            worker_state,
+        };
+        answer::write(&mut self.ends.borrow_mut(), &answer)
     }
 
-    pub(crate) fn perform(&self, task: &Task, buffers: &mut Buffers) -> Result<(), WorkerEnd> {
+    pub(crate) fn perform(
+        &self,
+        task: &TaskRecord,
+        buffers: &mut Buffers,
+    ) -> Result<(), WorkerEnd> {
         let deadline = task.extension.deadline_ns;
         if deadline != 0 && monotonic_ns() >= deadline {
             return self.refuse(task, Verdict::Expired);
         }
         if self.is_over() {
-            // The engine may find that it is not, and have it tried again and again until then.
+            // The engine may consider the lease valid, and send the task again and again until it agrees.
             thread::sleep(OVER_PAUSE);
+            return self.refuse(task, Verdict::Skipped);
+        }
+        // The floor does not hold back a nested task: it runs on the worker of the task that waits for it, and takes no
+        // worker from others.
+        if self.stack.depth.get() == 0 && !self.control.admits(task.extension.priority) {
             return self.refuse(task, Verdict::Skipped);
         }
         self.pace.count_task();
@@ -239,70 +284,85 @@ impl<C: Callee> Worker<C> {
             return self.perform_batch(task, started, buffers);
         }
         let Buffers { body, out } = buffers;
-        let call = Call {
+        let call = TaskCall {
+            sequence: task.sequence,
             function: task.frame.function,
             payload: &body[task.payload_at..],
             arena: task.frame.payload == PayloadKind::Arena,
             parents: ParentList { bytes: &body[..task.payload_at], count: task.frame.parent_count },
-            equipment: task.extension.equipment,
+            grant: task.extension.grant,
             places: &task.places,
         };
         out.clear();
         let reply = self.call(task, &call, out)?;
-        let answer = Answer {
+        let started = started + self.callee.take_loading();
+        let answer = OutboundAnswer {
             frame: &task.frame,
             sequence: task.sequence,
             times: Times { claimed: task.claimed, started, ended: self.stamps.ended(started) },
             verdict: reply.verdict,
             payload: out,
             is_arena: reply.arena,
-            temperature: task.temperature,
+            worker_state: task.worker_state,
         };
-        let mut lane = self.lane.borrow_mut();
-        if self.arena.has_news() {
-            answer::write_words(&mut lane, Kind::Keep, &self.arena.take_keeps())?;
+        let mut ends = self.ends.borrow_mut();
+        if self.arena.has_unsent() {
+            answer::write_words(&mut ends, RecordKind::Keep, &self.arena.take_keeps())?;
         }
-        answer::write(&mut lane, &answer)?;
-        drop(lane);
+        answer::write(&mut ends, &answer)?;
+        drop(ends);
         self.control.progress().end(task.sequence);
         self.tell_returns()
     }
 
-    /// Whether nothing may begin here any more: the client of a lease was not heard for so long that it has given up what is
-    /// here. The engine ends it, but may have been frozen with its node, and thaw after its workers.
+    /// Returns whether the lease is over, so that nothing may begin here. The client of the lease was silent for so
+    /// long that it has given up the tasks here. The engine ends the lease, but the engine may have been frozen with
+    /// its node, and may resume after its workers.
     #[inline]
     fn is_over(&self) -> bool {
         let until = self.control.valid_until();
         until != u64::MAX && ticks() >= until
     }
 
-    /// Has one call run as the innermost one.
+    /// Runs one call as the innermost one.
     #[inline]
     pub(crate) fn call(
         &self,
-        task: &Task,
-        call: &Call<'_>,
+        task: &TaskRecord,
+        call: &TaskCall<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Reply, WorkerEnd> {
-        let outer = self.running.replace(task.sequence + 1);
-        let outer_task = self.task.replace(Some(task.frame.task));
-        self.depth.set(self.depth.get() + 1);
+        let outer = self.stack.running.replace(task.sequence + 1);
+        let outer_task = self.stack.task.replace(Some(task.frame.task));
+        self.stack.depth.set(self.stack.depth.get() + 1);
         let reply = self.callee.call(call, out);
-        self.depth.set(self.depth.get() - 1);
-        self.task.set(outer_task);
-        self.running.replace(outer);
+        self.stack.depth.set(self.stack.depth.get() - 1);
+        self.stack.task.set(outer_task);
+        self.stack.running.replace(outer);
         match self.broken.take() {
             Some(end) => Err(end),
             None => Ok(reply),
         }
     }
 
-    /// Tells the client of kept blocks that nothing here uses any more. After the answer, which may name them.
+    /// Tells the client which of its blocks this process still views, before the client may free them.
+    pub(crate) fn tell_keeps(&self) -> Result<(), WorkerEnd> {
+        if self.arena.has_unsent() {
+            answer::write_words(
+                &mut self.ends.borrow_mut(),
+                RecordKind::Keep,
+                &self.arena.take_keeps(),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Tells the client which kept blocks this process no longer uses. Comes after the answer, which may name them.
     #[inline]
     pub(crate) fn tell_returns(&self) -> Result<(), WorkerEnd> {
-        if self.arena.has_news() {
+        if self.arena.has_unsent() {
             let returns = self.arena.take_returns();
-            answer::write_words(&mut self.lane.borrow_mut(), Kind::Return, &returns)?;
+            answer::write_words(&mut self.ends.borrow_mut(), RecordKind::Return, &returns)?;
         }
         Ok(())
     }

@@ -1,32 +1,32 @@
-//! Which task runs, for whoever is to interrupt it.
+//! The running task, as an interrupt handler sees it.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use gristmill_shm::WorkerControl;
 
-/// What runs now, for the handler of interrupts.
+/// The innermost running task, for the interrupt handler.
 #[derive(Debug, Clone)]
-pub struct Running {
+pub struct CurrentTask {
     control: WorkerControl,
-    /// The sequence of the innermost running task + 1; 0 is none.
+    /// Sequence + 1 of the innermost running task; 0 if there is none.
     current: Rc<Cell<u64>>,
-    /// The sequence of the task that was interrupted last + 1.
+    /// Sequence + 1 of the task that was interrupted last.
     interrupted: Rc<Cell<u64>>,
 }
 
-impl Running {
+impl CurrentTask {
     pub(crate) fn new(control: WorkerControl) -> Self {
         Self { control, current: Rc::default(), interrupted: Rc::default() }
     }
 
-    /// Another task is the innermost one: its sequence + 1, or 0; gives which one was.
+    /// Sets the innermost task to `current` (its sequence + 1, or 0) and returns the previous one.
     #[inline]
     pub(crate) fn replace(&self, current: u64) -> u64 {
         self.current.replace(current)
     }
 
-    /// Whether the task that runs now is to be interrupted and was not yet.
+    /// Returns whether an interrupt of the running task is requested and has not been taken.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         let current = self.current.get();
@@ -35,7 +35,7 @@ impl Running {
             && self.control.interrupt_requested() == Some(current - 1)
     }
 
-    /// As [`Self::is_interrupted`]; true once per task: whoever asks interrupts it.
+    /// Does the same as [`Self::is_interrupted`], but returns true only once for a task: the caller interrupts it.
     #[must_use]
     pub fn take_interrupt(&self) -> bool {
         let is_interrupted = self.is_interrupted();

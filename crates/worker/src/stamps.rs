@@ -1,49 +1,50 @@
-//! When a task crossed the worker's borders, clock ticks.
+//! Times at which a task passes the stages of its run in the worker, clock ticks.
 //!
-//! With tags each border is a reading of the clock. Without them, which is for measuring what tags cost, one task in
-//! [`SAMPLE`] is timed: the client's estimate of run times needs a few, and its timeouts are that coarse.
+//! With the feature `timings` (the timings of each task), each stage reads the clock. A build without it serves to measure
+//! the cost of the timings. Its worker times one task in [`SAMPLE`]: the client needs only some run times for its
+//! estimate, and its timeouts count from the last timed start, so they are as coarse as the samples.
 
-#[cfg(not(feature = "tags"))]
+#[cfg(not(feature = "timings"))]
 use std::cell::Cell;
 
 use gristmill_sync::clock::ticks;
 
-/// Reads the clock.
-#[cfg(feature = "tags")]
+/// A clock that is read at each stage.
+#[cfg(feature = "timings")]
 #[derive(Debug)]
 pub(crate) struct Stamps(());
 
-#[cfg(feature = "tags")]
+#[cfg(feature = "timings")]
 impl Stamps {
     pub const fn new() -> Self {
         Self(())
     }
 
-    /// Now, when a task is claimed.
+    /// Returns the present time, at the claim of a task.
     #[inline]
     pub fn claimed(&self) -> u64 {
         ticks()
     }
 
-    /// Now, when user code begins.
+    /// Returns the present time, at the start of user code.
     #[inline]
     pub fn started(&self) -> u64 {
         ticks()
     }
 
-    /// Now, when user code that began at `started` has ended.
+    /// Returns the present time, at the end of user code that began at `started`.
     #[inline]
     pub fn ended(&self, _started: u64) -> u64 {
         ticks()
     }
 }
 
-/// Reads the clock for one task in so many.
-#[cfg(not(feature = "tags"))]
+/// Number of tasks of which one is timed.
+#[cfg(not(feature = "timings"))]
 const SAMPLE: u32 = 64;
 
-/// Repeats what the last reading gave.
-#[cfg(not(feature = "tags"))]
+/// A clock that repeats its last reading between samples.
+#[cfg(not(feature = "timings"))]
 #[derive(Debug)]
 pub(crate) struct Stamps {
     claims: Cell<u32>,
@@ -51,7 +52,7 @@ pub(crate) struct Stamps {
     ran: Cell<u64>,
 }
 
-#[cfg(not(feature = "tags"))]
+#[cfg(not(feature = "timings"))]
 impl Stamps {
     pub const fn new() -> Self {
         Self { claims: Cell::new(0), started: Cell::new(0), ran: Cell::new(0) }
@@ -61,14 +62,14 @@ impl Stamps {
         self.claims.get() % SAMPLE == 1
     }
 
-    /// The last start.
+    /// Returns the time of the last timed start, up to [`SAMPLE`] tasks ago.
     #[inline]
     pub fn claimed(&self) -> u64 {
         self.claims.set(self.claims.get().wrapping_add(1));
         self.started.get()
     }
 
-    /// Now, or the last start.
+    /// Returns the present time for a sampled task, and the time of the last timed start for others.
     #[inline]
     pub fn started(&self) -> u64 {
         if self.is_sampled() {
@@ -77,7 +78,7 @@ impl Stamps {
         self.started.get()
     }
 
-    /// The end of a run that took as long as the last one that was timed.
+    /// Returns the end of a run that takes as long as the last one that was timed.
     #[inline]
     pub fn ended(&self, started: u64) -> u64 {
         if self.is_sampled() {

@@ -1,20 +1,23 @@
-//! What a worker knows of the tasks that its tasks submitted: a ticket each, until nobody holds its future.
+//! A worker's record of the tasks that its tasks submitted: one ticket each, until its future is gone and the
+//! client knows that.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use gristmill_wire::{NestedReply, ReplyKind, TaskId};
 
-/// How a task ended that a task here submitted: what kind of end, and its bytes.
-pub type Outcome = Rc<(ReplyKind, Box<[u8]>)>;
+/// The outcome of a task that a task here submitted: its kind and its bytes.
+pub type NestedTaskOutcome = Rc<(ReplyKind, Box<[u8]>)>;
 
 #[derive(Debug)]
 struct Ticket {
     owner: TaskId,
-    outcome: Option<Outcome>,
-    /// What the client said when it was to be cancelled.
+    outcome: Option<NestedTaskOutcome>,
+    /// The client's answer to a cancellation.
     cancelled: Option<bool>,
     is_watched: bool,
+    /// True if the outcome is no longer needed. The number stays in use until the client is told.
+    is_dropped: bool,
 }
 
 /// All tickets of one worker.
@@ -22,28 +25,37 @@ struct Ticket {
 pub(crate) struct Tickets {
     next: u32,
     open: HashMap<u32, Ticket>,
-    /// The beginning of a reply whose end is under way.
+    /// The first parts of a reply whose last part has not arrived.
     pub partial: Vec<u8>,
 }
 
 impl Tickets {
-    /// A number that no living ticket has.
+    /// Opens a ticket and returns its number, which no open ticket has.
     pub fn open(&mut self, owner: TaskId) -> u32 {
         while self.open.contains_key(&self.next) {
             self.next = self.next.wrapping_add(1);
         }
         let number = self.next;
         self.next = number.wrapping_add(1);
-        let ticket = Ticket { owner, outcome: None, cancelled: None, is_watched: false };
+        let ticket =
+            Ticket { owner, outcome: None, cancelled: None, is_watched: false, is_dropped: false };
         self.open.insert(number, ticket);
         number
+    }
+
+    /// Drops the outcome of a task whose future is gone, and ignores later replies about it.
+    pub fn drop_outcome(&mut self, number: u32) {
+        if let Some(ticket) = self.open.get_mut(&number) {
+            ticket.outcome = None;
+            ticket.is_dropped = true;
+        }
     }
 
     pub fn close(&mut self, number: u32) {
         self.open.remove(&number);
     }
 
-    pub fn outcome(&self, number: u32) -> Option<Outcome> {
+    pub fn outcome(&self, number: u32) -> Option<NestedTaskOutcome> {
         self.open.get(&number)?.outcome.clone()
     }
 
@@ -55,7 +67,7 @@ impl Tickets {
         self.open.get(&number).map(|ticket| ticket.owner)
     }
 
-    /// Asks for a notice; false when it is final.
+    /// Requests a notification. Returns false if the task has ended already.
     pub fn watch(&mut self, number: u32) -> bool {
         match self.open.get_mut(&number) {
             Some(ticket) if ticket.outcome.is_none() => {
@@ -66,7 +78,7 @@ impl Tickets {
         }
     }
 
-    /// The client's answer to a cancellation, once.
+    /// Takes the client's answer to a cancellation, once.
     pub fn take_cancel_answer(&mut self, number: u32) -> Option<bool> {
         self.open.get_mut(&number)?.cancelled.take()
     }
@@ -75,9 +87,10 @@ impl Tickets {
         self.open.get(&number).is_none_or(|ticket| ticket.cancelled.is_some())
     }
 
-    /// Takes in news; the ticket, if somebody wants to be told of it. What nobody holds any more is dropped.
+    /// Records a reply. Returns the ticket if it is watched and its task has ended. Ignores replies about dropped
+    /// tickets.
     pub fn reply(&mut self, reply: &NestedReply<'_>) -> Option<u32> {
-        let ticket = self.open.get_mut(&reply.ticket)?;
+        let ticket = self.open.get_mut(&reply.ticket).filter(|ticket| !ticket.is_dropped)?;
         if reply.kind == ReplyKind::CancelAnswer {
             ticket.cancelled = Some(reply.bytes.first() == Some(&1));
             return None;
@@ -96,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn news_of_a_closed_ticket_are_dropped_and_those_of_a_watched_one_told_once() {
+    fn replies_of_a_closed_ticket_are_dropped_and_those_of_a_watched_one_reported_once() {
         let mut tickets = Tickets::default();
         let (first, second) = (tickets.open(TaskId::new(1, 0)), tickets.open(TaskId::new(1, 0)));
         assert!(tickets.watch(first) && !tickets.is_final(first));
@@ -105,6 +118,24 @@ mod tests {
         tickets.close(second);
         assert_eq!(tickets.reply(&reply(second, ReplyKind::Value)), None);
         assert!(tickets.outcome(second).is_none());
+    }
+
+    #[test]
+    fn the_outcome_of_a_task_whose_future_is_gone_is_not_kept() {
+        let mut tickets = Tickets::default();
+        let (first, second) = (tickets.open(TaskId::new(1, 0)), tickets.open(TaskId::new(1, 0)));
+        tickets.reply(&reply(first, ReplyKind::Value));
+        let outcome = Rc::downgrade(&tickets.outcome(first).expect("it has come"));
+        for number in [first, second] {
+            tickets.drop_outcome(number);
+        }
+        assert!(outcome.upgrade().is_none());
+        assert_eq!(tickets.reply(&reply(second, ReplyKind::Value)), None);
+        assert!(tickets.outcome(second).is_none());
+        // Their numbers stay in use until the client is told.
+        assert!(![first, second].contains(&tickets.open(TaskId::new(1, 0))));
+        tickets.close(first);
+        tickets.close(first);
     }
 
     #[test]

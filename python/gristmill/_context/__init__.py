@@ -1,1 +1,1 @@
-"""Function contexts: declared, set up once for each worker, kept there."""
+"""Function contexts: declaration by the caller, setup once per worker, and retention on the worker."""

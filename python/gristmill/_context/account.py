@@ -1,50 +1,45 @@
-"""What a context cost, and was good for: the numbers of figures 10 and 11 of the paper."""
+"""Costs and benefits of a context: the numbers of figures 10 and 11 of the paper."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-
-class ContextEquipment(NamedTuple):
-    """What each worker of a context has, for as long as it is one."""
-
-    #: Workers' places that it fills.
-    cores: int
-    #: GPUs, or a share of one.
-    gpus: float
-    #: Bytes of memory.
-    memory: int
+if TYPE_CHECKING:
+    from gristmill._context.terms import ContextResources
 
 
 class ContextReport(NamedTuple):
-    """What a context cost in one executor, and was good for."""
+    """Costs and benefits of a context in one executor."""
 
-    #: What it is called.
+    #: Name of the context.
     name: str
-    #: Workers that have it, or are to.
+    #: Number of workers that have the context or are starting with it.
     workers: int
-    #: Workers that came up with it.
+    #: Number of workers that have started with the context.
     deployments: int
-    #: Calls that ran there.
+    #: Number of calls that ran in these workers.
     calls: int
-    #: Tasks that those workers have before them, and tasks that wait for one of them.
+    #: Number of tasks that are assigned to these workers.
     running: int
+    #: Number of tasks that wait for one of these workers.
     waiting: int
-    #: How often it was set up, and how long that took together: workers that are forked from one process share a setup.
+    #: Number of setups. Workers that are forked from one process share one setup.
     setups: int
+    #: Total duration of the setups.
     setup_seconds: float
-    #: How long the calls took together.
+    #: Total duration of the calls.
     call_seconds: float
-    #: Bytes of memory that the last setup left its process with.
+    #: Memory of the process after the last setup, in bytes.
     memory: int
-    #: Bytes that are brought to each node for it: images of its environment, its files, large arguments of its setup.
+    #: Bytes that each node receives for the context: images of its environment, its files, large arguments of its
+    #: setup.
     disk: int
-    #: What each of its workers has, whatever it does.
-    holds: ContextEquipment
-    #: Why no worker can have it.
+    #: Resources that each worker of the context holds, even while it is idle.
+    holds: ContextResources
+    #: Reason why no worker can have the context; ``None`` if workers can.
     failure: str | None
 
     @property
     def share_value(self) -> float:
-        """Calls for each deployment (the measure of figure 11 of the paper)."""
+        """Number of calls per deployment."""
         return self.calls / max(self.deployments, 1)

@@ -1,6 +1,7 @@
-"""The arguments of a setup: what is large of them is a file of the context, which processes map instead of reading it.
+"""Arguments of a setup; the large parts become one file of the context, which processes map instead of reading.
 
-So they are on a node once, travel as files do, and processes share the memory of what they do not change.
+Each node stores this file once and receives it like other files. Processes share the memory of parts that they do not
+change.
 """
 
 from __future__ import annotations
@@ -18,24 +19,25 @@ if TYPE_CHECKING:
 
     from gristmill._images.opening import Opened
 
-#: Large parts that have fewer bytes together stay in the description.
+#: Minimum total size of the large parts, in bytes, for a file. If they have fewer bytes in total, they stay in the
+#: description.
 _FILE_MIN = 1 << 20
-#: Parts begin at multiples of it, bytes: as any library likes its arrays.
+#: Alignment of each part in the file, in bytes: array libraries expect aligned data.
 _ALIGNMENT = 64
 
 
 class Dumped(NamedTuple):
-    """Arguments, as processes are told them."""
+    """Pickled arguments as they are sent to processes."""
 
     pickled: bytes
-    #: The file of their large parts, if there is one: path, digest; where each begins, and how many bytes it has.
+    #: File of the large parts, if any: path, digest, and the offset and size of each part in bytes.
     parts: tuple[str, str, list[tuple[int, int]]] | None
-    #: Keeps the file.
+    #: Handle that keeps the file open on this node.
     file: Opened | None
 
 
 def dump(args: Sequence[Any]) -> Dumped:
-    """Pickles arguments. Raises ``UnpicklableError``, and ``ImageError`` where there is no room for a file."""
+    """Pickles arguments. Raises ``UnpicklableError``, and ``ImageError`` if the disk has no space for the file."""
     buffers: list[memoryview] = []
     pickled = _pickling.dump_value(args, buffers, is_for_task=True)
     if not buffers:
@@ -47,7 +49,7 @@ def dump(args: Sequence[Any]) -> Dumped:
 
 
 def load(pickled: bytes, parts: tuple[str, str, list[tuple[int, int]]] | None) -> Any:
-    """The arguments that were dumped. What a process changes of them is changed for itself alone."""
+    """Returns the arguments that ``dump`` pickled. A process that changes large parts changes only its own copy."""
     if parts is None:
         return _unpickling.load(pickled, {})
     path, _, layout = parts
@@ -76,6 +78,7 @@ def _write(buffers: list[memoryview]) -> tuple[Opened, list[tuple[int, int]]]:
     except OSError as error:
         size = sum(buffer.nbytes for buffer in buffers)
         raise ImageError(
-            f"their large parts, {size:,} bytes, cannot be written to {node.folder}: {error.strerror}. Make room, "
-            "or set GRISTMILL_LOCAL_DIR to a folder on a disk that has it"
+            f"the large parts of the arguments, {size:,} bytes, cannot be written to "
+            f"{node.folder}: {error.strerror}. Make room, "
+            "or set GRISTMILL_LOCAL_DIR to a folder on a disk that has room"
         ) from error

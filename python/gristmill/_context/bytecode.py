@@ -1,7 +1,7 @@
-"""What compiled code imports, and which globals it looks up: for functions that have no source.
+"""Imports and global lookups in compiled code, for functions that have no source.
 
-An import whose failure is caught counts as optional, also where the handler gives up; what ``contextlib.suppress``
-catches counts as needed.
+An import whose exception is caught counts as optional, even if the handler raises again. An import inside
+``contextlib.suppress`` counts as required.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DYNAMIC = frozenset({"import_module", "__import__"})
 
 
 def of_code(code: types.CodeType, label: str, package: str = "") -> Scan:
-    """What code and the code nested in it import."""
+    """Returns the imports of a code object and of the code objects nested in it."""
     scan = Scan()
     for one in _nested(code):
         instructions = _instructions(one)
@@ -46,7 +46,7 @@ def of_code(code: types.CodeType, label: str, package: str = "") -> Scan:
 
 
 def global_chains(code: types.CodeType) -> Iterator[tuple[str, ...]]:
-    """Each global that code looks up, with the attributes that follow: ``np.linalg.norm`` in three parts."""
+    """Yields each global that the code loads, with the attributes that follow: ``np.linalg.norm`` as three names."""
     seen = set()
     for one in _nested(code):
         instructions = _instructions(one)
@@ -75,7 +75,7 @@ def _instructions(code: types.CodeType) -> list[Instruction]:
 
 
 def _literal_after(instructions: Sequence[Instruction]) -> str | None:
-    """The text that the call which comes next is given first, if it is a constant."""
+    """Returns the absolute module name that the next call gets as its first constant; ``None`` if there is none."""
     for instruction in instructions:
         if instruction.opname in ("PUSH_NULL", "PRECALL"):
             continue
@@ -86,12 +86,12 @@ def _literal_after(instructions: Sequence[Instruction]) -> str | None:
 
 
 class _Tries:
-    """Where one piece of code tries imports whose failure it catches, and what it imports instead."""
+    """Exception table of one code object: the imports whose failure it catches, and the imports that replace them."""
 
     def __init__(self, code: types.CodeType, instructions: list[Instruction]) -> None:
         self._entries: list[Any] = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
         places = {one.offset: place for place, one in enumerate(instructions)}
-        #: By where their failure is caught, the modules that are tried.
+        #: Modules whose import is tried, by the offset of the handler that catches the failure.
         self._tried: dict[int, list[str]] = {
             entry.target: []
             for entry in self._entries
@@ -99,19 +99,19 @@ class _Tries:
         }
 
     def circumstances(self, offset: int, module: str) -> tuple[str, tuple[str, ...]]:
-        """How much a module is needed that is imported there, and what it stands in for."""
+        """Returns how much the module imported at this offset is needed, and the modules that it stands in for."""
         ways = self._ways(offset)
         around = [self._tried[target] for target in ways if target in self._tried]
         for tried in around:
             tried.append(module)
         if around:
             return OPTIONAL, ()
-        # Each handler has a place of its own where what is raised in it goes first.
+        # An exception raised inside a handler first goes to a cleanup target that belongs to this handler alone.
         failed = [tried for target, tried in self._tried.items() if self._next(target) in ways]
         return REQUIRED, tuple(name for tried in failed for name in tried)
 
     def _ways(self, offset: int) -> list[int]:
-        """Where an exception goes that is raised there, and from there, and so on."""
+        """Returns the chain of targets that an exception raised at this offset passes through."""
         found: list[int] = []
         target = self._next(offset)
         while target is not None and target not in found:
@@ -124,14 +124,14 @@ class _Tries:
 
 
 def _catches(handler: list[Instruction]) -> bool:
-    """Whether the first clause of a handler is for imports that fail, too."""
+    """Returns whether the first clause of a handler catches failed imports."""
     if handler[0].opname != "PUSH_EXC_INFO":
         return False
     for instruction in handler[1:]:
         if instruction.opname in _GLOBAL_LOADS and instruction.argval in _CATCHES:
             return True
         if instruction.opname not in {*_GLOBAL_LOADS, "BUILD_TUPLE"}:
-            # Without a class it is for everything.
+            # A handler without a class catches every exception.
             return instruction.opname == "POP_TOP" and handler[1] is instruction
     return False
 

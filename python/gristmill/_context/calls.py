@@ -1,4 +1,4 @@
-"""Calls in processes of their own: in a fork of the worker, or in an interpreter that sets everything up anew."""
+"""Calls in separate processes: in a fork of the worker, or in a new interpreter that sets up the context again."""
 
 from __future__ import annotations
 
@@ -10,29 +10,40 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from gristmill import _functions, _native, _pickling, _remote, _unpickling, _world
+from gristmill import (
+    _ending,
+    _forked,
+    _functions,
+    _identity,
+    _loading,
+    _native,
+    _pickling,
+    _remote,
+    _unpickling,
+    _worker_environment,
+)
 from gristmill._context import folders
-from gristmill._errors import ContextError, WorkerLost
+from gristmill._errors import ContextError, WorkerLostError
 from gristmill._held_interrupts import HeldInterrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: What a child that calls one function is told to do; its argument is the folder that this package is in.
+#: Program of a child that calls one function. Its argument is the folder that contains this package.
 _BOOTSTRAP = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from gristmill._context import calls; calls.main()"
 )
-#: The first byte of what a child gives back.
+#: First byte of a child's answer.
 _RETURNED, _RAISED = b"+", b"-"
-#: What comes before that from a child that sets a context up: whether it has.
+#: Byte before the answer of a child that sets up the context: whether the setup succeeded.
 _SET_UP, _NOT_SET_UP = b".", b"!"
 
 
 def way(
     anew: Anew | None, is_forked: bool, own_folder: bool
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What the functions of a context are made, so that their calls run as it says."""
+    """Returns a wrapper that makes each function of a context run its calls in the declared way."""
 
     def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
         if anew is not None:
@@ -51,7 +62,7 @@ class InFolder:
         self._function = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls it there; removes the folder, with all that is in it."""
+        """Calls the function in a new folder, then removes the folder with its content."""
         before = os.getcwd()
         folder = folders.make()
         try:
@@ -63,13 +74,21 @@ class InFolder:
 
 
 class Forked:
-    """A function whose calls run in forks of this process, which they cannot change."""
+    """A function whose calls run in forks of this process, so that they cannot change it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls it in a child; raises what it raises there, and ``WorkerLost`` if the child dies."""
+        """Calls the function in a child and raises its exception here; raises ``WorkerLostError`` if the child dies."""
+        with _loading.ChildNote() as note:
+            answer, code = self._call_in_child(note, args, kwargs)
+            return _result(answer, code, "the forked child of the call", note)
+
+    def _call_in_child(
+        self, note: _loading.ChildNote, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[bytes, int]:
+        """Returns the answer of a child and its exit code."""
         reader, writer = os.pipe()
         _flush()
         interrupts = HeldInterrupts()
@@ -79,7 +98,7 @@ class Forked:
             interrupts.release()
             raise
         if child == 0:
-            _be_child(self._function, args, kwargs, writer)
+            _be_child(self._function, args, kwargs, (writer, note.descriptor))
         try:
             os.close(writer)
             interrupts.release()
@@ -91,19 +110,29 @@ class Forked:
         finally:
             os.close(reader)
         _, status = os.waitpid(child, 0)
-        return _result(answer, os.waitstatus_to_exitcode(status), "the forked child of the call")
+        return answer, os.waitstatus_to_exitcode(status)
 
 
 def _be_child(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], writer: int
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    files: tuple[int, int],
 ) -> None:
-    """Calls the function, writes what came of it, and ends this process."""
+    """Calls the function, writes its result or exception, and ends this process.
+
+    ``files`` are two descriptors: one for the answer, one for notes about what the child is loading or running.
+    """
     code = 1
+    writer, note = files
     try:
-        # Whoever interrupts the worker kills its child.
+        # An interrupt of the worker kills its child, so the child needs no handler of its own.
         signal.signal(_native.INTERRUPT_SIGNAL, signal.SIG_DFL)
-        with open(writer, "wb") as file:
+        _ending.forget_inherited()
+        _loading.note_in(note)
+        with open(writer, "wb") as file, _loading.Run("running the call", is_silent=True):
             file.write(_answer(function, args, kwargs))
+        _forked.guarded(_ending.run)
         code = 0
     except BaseException:
         sys.excepthook(*sys.exc_info())
@@ -113,24 +142,35 @@ def _be_child(
 
 
 class Anew:
-    """Makes functions whose calls each run in a new interpreter, which sets up the context first."""
+    """A wrapper for functions whose calls each run in a new interpreter that sets up the context first."""
 
-    def __init__(self, name: str, description: bytes, world: bytes) -> None:
+    def __init__(self, name: str, description: bytes, environment: bytes) -> None:
         self._name = name
-        self._told = (world, description)
+        self._described = (environment, description)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps a function."""
+        """Returns a function that runs each call of ``function`` in a new interpreter."""
         definition = _functions.definition(function)
         return lambda *args, **kwargs: self._call(definition, args, kwargs)
 
     def _call(self, definition: bytes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        message = _world.dump((*self._told, definition, _pickling.dump_value((args, kwargs))))
+        message = _worker_environment.dump(
+            (*self._described, definition, _pickling.dump_value((args, kwargs)))
+        )
+        with _loading.ChildNote() as note:
+            answer, code = self._run(message, note.descriptor)
+            if answer[:1] != _SET_UP:
+                raise ContextError(_why_not_set_up(self._name, answer, code, note))
+            return _result(answer[1:], code, f"the process of the call in {self._name!r}", note)
+
+    def _run(self, message: bytes, note: int) -> tuple[bytes, int]:
+        """Returns the answer of a new interpreter and its exit code."""
         reader, writer = os.pipe()
-        command = [sys.executable, "-c", _BOOTSTRAP, _world.package_parent(), str(writer)]
+        files = [str(descriptor) for descriptor in (writer, note)]
+        command = [sys.executable, "-c", _BOOTSTRAP, _worker_environment.package_parent(), *files]
         interrupts = HeldInterrupts()
         try:
-            started = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(writer,))
+            started = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(writer, note))
         except BaseException:
             interrupts.release()
             raise
@@ -149,26 +189,32 @@ class Anew:
                 raise
             finally:
                 os.close(reader)
-        if answer[:1] != _SET_UP:
-            raise ContextError(_why_not_set_up(self._name, answer, child.returncode))
-        return _result(answer[1:], child.returncode, f"the process of the call in {self._name!r}")
+        return answer, child.returncode
 
 
 def main() -> None:
-    """Sets a context up, calls one function, and writes what came of each: what ``Anew`` starts."""
+    """Sets up a context, calls one function, and writes the outcome of both: the program that ``Anew`` starts."""
     from gristmill._context import held
 
     writer = int(sys.argv[2])
-    world, description, definition, pickled = _world.load(sys.stdin.buffer.read())
-    _world.enter(world, held.has_packages(description))
+    _loading.note_in(int(sys.argv[3]))
+    environment, description, definition, pickled = _worker_environment.load(
+        sys.stdin.buffer.read()
+    )
+    entered = _worker_environment.enter(environment, held.has_packages(description))
+    _worker_environment.preload(entered)
+    _identity.adopt(entered["key"])
 
     def call() -> Any:
-        args, kwargs = _unpickling.load(pickled, {})
-        return _functions.load(definition)(*args, **kwargs)
+        function = _functions.load(definition)
+        with _loading.Load("reading the arguments", "to read an argument of the task"):
+            args, kwargs = _unpickling.load(pickled, {})
+        with _loading.Run("running the call", is_silent=True):
+            return function(*args, **kwargs)
 
     with open(writer, "wb") as file:
         try:
-            held.set_up(_as_memory(description), world, file)
+            _forked.guarded(held.set_up, _as_memory(description), environment, file)
         except BaseException:
             file.write(_NOT_SET_UP + traceback.format_exc().encode(errors="backslashreplace"))
             return
@@ -176,58 +222,61 @@ def main() -> None:
         file.flush()
         file.write(_answer(call, (), {}))
     try:
-        held.tear_down()
+        _forked.guarded(held.tear_down)
     except BaseException:
         sys.excepthook(*sys.exc_info())
 
 
 def _as_memory(description: bytes) -> bytes:
-    """The description of the same context, kept in memory: in this process, which is there for one call."""
+    """Returns the description of the same context with reuse in memory, for a process that serves one call."""
     from gristmill._context import held
 
-    key, told = held.read(description)
-    return held.write(key, {**told, "mode": "direct", "reuse": "memory", "own_folder": False})
+    key, described = held.read(description)
+    return held.write(key, {**described, "mode": "direct", "reuse": "memory", "own_folder": False})
 
 
 def _answer(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    try:
+    def call() -> bytes:
         return _RETURNED + _pickling.dump_value(function(*args, **kwargs))
+
+    try:
+        return _forked.guarded(call)
     except BaseException as error:
         return _RAISED + _remote.dump_exception(error)
 
 
-def _result(answer: bytes, code: int, who: str) -> Any:
-    """What a child has given back."""
+def _result(answer: bytes, code: int, who: str, note: _loading.ChildNote) -> Any:
+    """Returns the result that a child sent, or raises its exception; raises ``WorkerLostError`` if it sent neither."""
     if answer[:1] == _RETURNED:
         return _unpickling.load(answer[1:], {})
     if answer[:1] == _RAISED:
         raise _remote.load_exception(answer[1:])
-    raise WorkerLost(f"before {who} had returned it ended {_how(code)}")
+    raise WorkerLostError(f"before {who} had returned it ended {_how(code)}{note.doing()}")
 
 
-def _why_not_set_up(name: str, answer: bytes, code: int) -> str:
-    """Why the process of a call has not come to the call."""
+def _why_not_set_up(name: str, answer: bytes, code: int, note: _loading.ChildNote) -> str:
+    """Returns the reason why the process of a call did not reach the call."""
     words = answer.removeprefix(_NOT_SET_UP).decode(errors="backslashreplace")
     if answer[:1] == _NOT_SET_UP:
         why = f"the setup of context {name!r} failed"
     elif code == -_native.SETUP_ALARM:
-        why = f"the setup of context {name!r} did not return in time and was stopped"
+        why = f"context {name!r} was not set up in time, and its process was stopped{note.doing()}"
     else:
-        why = f"the process that was to set up context {name!r} ended {_how(code)}"
+        why = f"the process that set up context {name!r} ended {_how(code)}{note.doing()}"
     return f"{why}:\n{words}" if words else why
 
 
 def _how(code: int) -> str:
-    """How a process ended, from its exit code."""
+    """Returns how a process ended, from its exit code."""
     if code >= 0:
         return f"with exit code {code}"
-    perhaps = ", perhaps for want of memory" if code == -signal.SIGKILL else ""
+    perhaps = ", perhaps because memory was short" if code == -signal.SIGKILL else ""
     names = {one.value: one.name for one in signal.Signals}
     return f"by signal {-code} ({names.get(-code, 'an unnamed signal')}){perhaps}"
 
 
 def _read_all(descriptor: int, writer: int) -> bytes:
-    """What a child writes until it ends: children of its own may keep the descriptor for longer."""
+    """Returns all that a child writes until it ends. Its own children may keep the descriptor open for longer."""
     parts = []
     process = os.pidfd_open(writer)
     try:

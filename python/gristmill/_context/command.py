@@ -1,4 +1,4 @@
-"""``gristmill env``: what a program needs, what it comes from, and how large that is."""
+"""Command ``gristmill env``: the needs of a program, their sources, and their sizes."""
 
 from __future__ import annotations
 
@@ -13,31 +13,37 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
-    """Says what the command understands."""
+    """Adds the subcommand ``show`` and its options."""
     show = commands.add_parser(
         "show",
         help="show what a program needs on other nodes, and why",
         usage="gristmill env show [options] PROGRAM [-- ARGUMENTS]",
     )
-    show.add_argument("program", help="the Python file")
-    show.add_argument("--function", metavar="NAME", help="only what this function of it needs")
+    show.add_argument("program", help="the Python file of the program")
+    show.add_argument(
+        "--function", metavar="NAME", help="show only what this function of the program needs"
+    )
     show.add_argument(
         "--run",
         action="store_true",
-        help="runs the program, with the arguments behind --, and shows what it imports and reads, too",
+        help="runs the program, with the arguments behind --, and shows also what it imports and reads",
     )
     show.add_argument(
         "--data",
         action="append",
         default=[],
         metavar="FOLDER",
-        help="with --run: files in this folder are data, too, besides those in the working directory",
+        help="with --run: files in this folder are data too, like those in the working directory",
     )
     show.add_argument("--json", action="store_true", help="prints everything as JSON")
 
 
 def run(options: argparse.Namespace, arguments: list[str]) -> int:
-    """Looks; gives the exit status: 1 if something that is needed was not found."""
+    """Runs the discovery and prints the result.
+
+    Returns the exit status: 1 if something needed was not found or the observed program failed, 2 if the arguments are
+    wrong or the program cannot be read.
+    """
     if (arguments or options.data) and not options.run:
         return _refuse("arguments behind -- and --data are for --run")
     try:
@@ -60,7 +66,7 @@ def run(options: argparse.Namespace, arguments: list[str]) -> int:
 def _discover(options: argparse.Namespace, arguments: list[str]) -> Discovery:
     from gristmill._context import discovery, observed
 
-    # Before it runs: it may be wrong.
+    # This happens before the program runs, so that a wrong program or function name fails at once.
     found = discovery.of_program(options.program, options.function)
     if not options.run:
         return found
@@ -74,7 +80,9 @@ def _judge(found: Discovery) -> int:
         return 1
     if found.missing:
         count = len(found.missing)
-        print(f"gristmill env: {count} of what is needed was not found", file=sys.stderr)
+        print(
+            f"gristmill env: {count} of the needed modules or files were not found", file=sys.stderr
+        )
         return 1
     return 0
 
@@ -91,5 +99,5 @@ def _unknown_function(options: argparse.Namespace) -> str:
 
     with open(options.program, "rb") as file:
         names = parts.functions_of(ast.parse(file.read()))
-    defines = f"it defines {', '.join(names)}" if names else "it defines none"
+    defines = f"it defines {', '.join(names)}" if names else "it defines no function"
     return f"{options.program} has no function {options.function}: {defines}"

@@ -1,4 +1,4 @@
-"""Conditions in source whose value is known without running it: the platform's, the version's, the type checker's."""
+"""Conditions in source code whose value is known without running it, such as tests of the platform or the version."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPERATORS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.In: lambda one, other: one in other,
     ast.NotIn: lambda one, other: one not in other,
 }
-#: What these names are wherever they are written: nobody gives them another meaning.
+#: Values of these names. The scan assumes that no program rebinds them.
 _KNOWN: dict[str, Any] = {
     "TYPE_CHECKING": False,
     "typing.TYPE_CHECKING": False,
@@ -34,7 +34,7 @@ _KNOWN: dict[str, Any] = {
     "sys.version_info.minor": sys.version_info.minor,
     "sys.implementation.name": sys.implementation.name,
 }
-#: Calls without arguments.
+#: Functions that are known when they are called without arguments.
 _KNOWN_CALLS = {
     "platform.system": platform.system,
     "platform.machine": platform.machine,
@@ -43,11 +43,11 @@ _KNOWN_CALLS = {
 
 
 class _Unknown(Exception):
-    """Only a run could tell."""
+    """Signal that only a run can decide the condition."""
 
 
 def truth(test: ast.expr) -> bool | None:
-    """Whether the condition holds here; ``None`` if only a run could tell."""
+    """Returns whether the condition holds on this machine; ``None`` if only a run can tell."""
     if isinstance(test, ast.BoolOp):
         known = [truth(value) for value in test.values]
         decisive = isinstance(test.op, ast.Or)
@@ -64,7 +64,7 @@ def truth(test: ast.expr) -> bool | None:
 
 
 def dotted_name(node: ast.AST) -> str:
-    """``a.b.c`` as it is written, and nothing for what is no chain of names."""
+    """Returns a chain of names as written, such as ``a.b.c``; an empty string for any other expression."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -109,7 +109,7 @@ def _comparison(node: ast.Compare) -> bool:
 
 
 def _call(node: ast.Call) -> Any:
-    """``platform.system()`` and its kind, and ``sys.platform.startswith("...")``."""
+    """Evaluates the known calls without arguments, and ``sys.platform.startswith("...")``."""
     name = dotted_name(node.func)
     if name in _KNOWN_CALLS and not node.args:
         return _KNOWN_CALLS[name]()

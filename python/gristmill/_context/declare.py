@@ -1,7 +1,7 @@
-"""``gristmill.Context``: what functions need before they run, as the caller declares it.
+"""``gristmill.Context``: the declaration of what functions need before they run.
 
-The idea is that of function contexts: Phung and others, "Accelerating Function-Centric Applications by Discovering,
-Distributing, and Retaining Reusable Context in Workflow Systems", section 3.
+The idea is that of function contexts. Source: Phung and others, "Accelerating Function-Centric Applications by
+Discovering, Distributing, and Retaining Reusable Context in Workflow Systems", section 3.
 """
 
 from __future__ import annotations
@@ -12,85 +12,76 @@ import weakref
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from gristmill import _functions, _native, _resources, _world
+from gristmill import _coroutines, _functions, _native, _options, _resources, _worker_environment
 from gristmill._context import arguments, held, packages
 from gristmill._context import files as _files
-from gristmill._context.account import ContextEquipment, ContextReport
+from gristmill._context.account import ContextReport
 from gristmill._context.distribution import pack_for
 from gristmill._errors import ContextError, ImageError, ResourceError, UnpicklableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from gristmill._context.terms import ContextCalls, ContextResources, ContextWorkers
     from gristmill._executor import Executor
     from gristmill._images.opening import Opened
     from gristmill._nested import NestedExecutor
 
-#: The environment of a context whose nodes get what they lack of the caller's.
+#: Value of ``environment`` for which nodes receive the parts of the caller's environment that they lack.
 AUTO = "auto"
-#: Seconds that a setup may take.
-SETUP_SECONDS = 600.0
-#: Seconds that a context is kept while nobody uses it.
-KEEP_SECONDS = 600.0
-#: Workers are counted by two bytes.
-_WORKERS_MAX = 2**16 - 1
 
-#: Contexts of this process by key: one that comes back is the one that left.
+#: Contexts of this process by key. A context that returns in a pickle is the same object again.
 _known: weakref.WeakValueDictionary[bytes, Context] = weakref.WeakValueDictionary()
-#: Those that an engine was told of, by their addresses: looked at by a thread that answers what a program does.
+#: Contexts that an engine knows, by address. A thread that reports on the program reads this.
 _told: dict[int, weakref.ref[Context]] = {}
-#: What a task needs that asks for nothing.
+#: Resource demand of a task that asks for nothing.
 _NO_NEEDS = _resources.demand(1, 0, None)
-#: How many contexts each module has made so far.
+#: Number of contexts that each module has made so far.
 _made: dict[str, int] = {}
 
 
 class Context:
-    """What functions need before they run: set up once for each worker, and kept there for every call.
+    """Objects that functions need before they run: set up once per worker, and kept there for every call.
 
-    Tasks that are submitted with it (``executor.options(context=ctx).submit(f, x)``, or ``ctx.submit(f, x)``) run in
-    workers where it was set up, and get by name what the setup left behind: ``ctx["model"]``, in functions of any kind,
-    lambdas and closures too. An exception in a call costs nothing; a worker that dies is forked anew from the process
-    in which the context was set up.
+    Tasks that are submitted with a context (``executor.options(context=ctx).submit(f, x)``, or ``ctx.submit(f, x)``)
+    run in workers where the context is set up. They look up what the setup returned by name: ``ctx["model"]``. This
+    works in functions of any kind, including lambdas and closures. An exception in a call does not affect the context.
+    A worker that dies is forked again from the process in which the context was set up.
 
-    :param setup: called with ``args`` before the first call; returns a dict of names to objects, or ``None``. A
-        generator function yields that dict instead, and what follows the ``yield`` runs when the context is not needed
-        any more.
-    :param environment: packages to import from instead of the caller's: the folder of a virtual environment, of one
-        made by uv or by conda, for the same version of Python, or an image of one (``gristmill env pack``). Other nodes
-        get it as an image, once each and from each other, and keep it on their own disks. With ``"auto"`` it is the
-        caller's own: nodes get the distributions and modules that the setup, ``preload`` and the program import, unless
-        they have all of them.
-    :param files: paths of files that the setup and the functions need, or a mapping of names to paths; the name of a
-        path is its last part. ``gristmill.context_file(name)`` is where one is, in the setup and in the functions.
-        Other nodes get them like the environment. They are not to be changed while the context is used.
-    :param name: what the context is called in messages; the setup's name if not given.
-    :param preload: names of modules that are imported before the setup is called.
-    :param slots: workers that have the context at the same time, at most; as many as there are calls for if not given.
-        On nodes that is for each node.
-    :param mode: ``"direct"`` runs calls one after the other in the worker itself, ``"fork"`` each in a forked child of
-        it: slower by some milliseconds, and whatever a call does to the objects of the context is gone after it.
-    :param reuse: ``"memory"`` keeps the context in memory. ``"disk"`` and ``"none"`` set it up anew for each call, in a
-        new interpreter: they are there to measure what a context gains (levels L2 and L1 of the paper). With ``"none"``
-        nodes are brought nothing, and find environment and files under the same paths.
-    :param fork: ``False`` if processes must not be forked from one where the setup has run, as with CUDA: then each
-        worker is an interpreter of its own and calls the setup itself. A setup that leaves threads behind is found out,
-        and treated so.
-    :param cores: workers' places that each worker with the context fills, so that its calls may use as many cores.
-    :param gpus: GPUs that each has for itself, or a share of one, such as 0.5: setup and calls see no others. Each
-        worker is an interpreter of its own then and calls the setup itself, as with ``fork=False``.
-    :param memory: memory that each has and nobody else may ask for: bytes, or a text such as ``"4GB"``.
-    :param timeout: seconds that the setup may take; no limit if ``None``.
-    :param keep: seconds for which the context is kept while nobody uses it; for ever if ``None``. Where contexts take
-        more memory than they may, the one goes first that was used longest ago.
-    :param own_folder: each call has an empty working directory of its own, which is removed after it.
+    :param setup: function that is called with ``args`` before the first call. It returns a dict of names to objects, or
+        ``None``. A generator function yields that dict instead; the code after the ``yield`` runs when the context is
+        no longer needed.
+    :param name: name of the context in messages; by default the name of the setup.
+    :param environment: packages to import from instead of the caller's: the folder of a virtual environment, of an
+        environment made by uv or by conda, for the same version of Python, or an image of one (``gristmill env pack``).
+        Other nodes receive it as an image, once each and from each other, and keep it on their own disks. With
+        ``"auto"`` it is the caller's own environment: nodes receive the distributions and modules that the setup,
+        ``preload`` and the program import, unless they have all of them.
+    :param files: paths of files that the setup and the functions need, or a mapping of names to paths. Without a
+        mapping, the name of a file is the last part of its path. ``gristmill.context_file(name)`` returns the path of a
+        file, in the setup and in the functions. Other nodes receive the files like the environment. Do not change the
+        files while the context is in use.
+    :param resources: what each worker with the context holds, as ``ContextResources(cores=, gpus=, memory=)``.
+    :param workers: how many workers have the context, and how they begin and end, as
+        ``ContextWorkers(max_workers=, preload=, fork=, timeout=, keep=)``.
+    :param calls: how calls run, as ``ContextCalls(mode=, own_folder=)``.
 
-    Workers have cores, GPUs and memory for as long as they have the context. One that has nothing to do gives way to
-    whoever waits for what it has. A context that asks for more than there is raises ``ResourceError`` with its first
-    task; on nodes tasks wait for one that has so much.
+    Workers hold their cores, GPUs and memory as long as they have the context. An idle worker leaves when other work
+    waits for these resources. If a context asks for more than the machine has, its first task raises ``ResourceError``;
+    with nodes, tasks wait for a node that has enough.
 
-    A context is set up with the first task that needs it, in processes that were started for it. It may be used here,
-    too: ``with ctx:`` sets it up in this process.
+    A context is set up when the first task needs it, in processes that are started for it. You can also use it in this
+    process: ``with ctx:`` sets it up here.
+
+    ```pycon
+    >>> from gristmill import Context, Executor
+    >>> def load(path):
+    ...     return {"weights": {"C": 12, "O": 16}, "path": path}
+    >>> context = Context(load, "weights.bin")
+    >>> with Executor(2) as executor:
+    ...     context.submit(lambda atom: context["weights"][atom], "O").result()
+    16
+    ```
     """
 
     __slots__ = (
@@ -102,185 +93,176 @@ class Context:
         "_local",
         "_objects",
         "_place",
+        "_reuse",
         "_stamp",
         "_uses",
         "args",
-        "cores",
+        "calls",
         "environment",
         "files",
-        "fork",
-        "gpus",
-        "keep",
-        "memory",
-        "mode",
         "name",
-        "own_folder",
-        "preload",
-        "reuse",
+        "resources",
         "setup",
-        "slots",
-        "timeout",
+        "workers",
     )
+
+    def __new__(cls, *_args: Any, **_options: Any) -> Context:
+        """Creates an empty context: for ``__init__``, or for a handle that arrives in a pickle."""
+        self = super().__new__(cls)
+        self._begin()
+        return self
 
     def __init__(
         self,
         setup: Callable[..., Any],
         /,
         *args: Any,
+        name: str | None = None,
         environment: str | os.PathLike[str] | None = None,
         files: Mapping[str, str | os.PathLike[str]] | Sequence[str | os.PathLike[str]] = (),
-        name: str | None = None,
-        preload: Sequence[str] = (),
-        slots: int | None = None,
-        mode: str = "direct",
-        reuse: str = "memory",
-        fork: bool = True,
-        cores: int = 1,
-        gpus: float = 0,
-        memory: int | str | None = None,
-        timeout: float | None = SETUP_SECONDS,
-        keep: float | None = KEEP_SECONDS,
-        own_folder: bool = False,
+        resources: ContextResources | None = None,
+        workers: ContextWorkers | None = None,
+        calls: ContextCalls | None = None,
     ) -> None:
         if not callable(setup):
-            raise TypeError(f"setup must be callable, not {setup!r}")
-        if isinstance(preload, str):
-            raise TypeError("preload is a list of module names, not one text")
-        for option, value in (("timeout", timeout), ("keep", keep)):
-            if value is not None and not hasattr(value, "__float__"):
-                raise TypeError(f"{option} must be a number of seconds, not {value!r}")
-        if slots is not None and not hasattr(slots, "__index__"):
-            raise TypeError(f"slots must be a whole number of workers, not {slots!r}")
-        if slots is not None and not 1 <= slots <= _WORKERS_MAX:
-            raise ValueError(f"slots must be between 1 and {_WORKERS_MAX}, not {slots!r}")
-        if mode not in ("direct", "fork"):
-            raise ValueError(f'mode must be "direct" or "fork", not {mode!r}')
-        if reuse not in ("memory", "disk", "none"):
-            raise ValueError(f'reuse must be "memory", "disk" or "none", not {reuse!r}')
-        if timeout is not None and not timeout > 0:
-            raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
-        if keep is not None and not keep >= 0:
-            raise ValueError(f"keep must be a number of seconds, not {keep!r}")
+            raise TypeError(f"setup must be callable, not {_options.shown(setup)}")
+        _coroutines.check(setup, "setup")
+        # Workers that receive a context do not need this module.
+        from gristmill._context import terms
+
+        self.resources: ContextResources = terms.group(
+            "resources", resources, terms.ContextResources
+        )
+        self.workers: ContextWorkers = terms.group("workers", workers, terms.ContextWorkers)
+        self.calls: ContextCalls = terms.group("calls", calls, terms.ContextCalls)
+        if name is not None:
+            name = _options.text("name", name)
+        if environment is not None and not isinstance(environment, (str, os.PathLike)):
+            raise TypeError(f"environment must be a path, not {_options.shown(environment)}")
         self.setup = setup
         self.args = args
         self.environment = environment
         self.files = _files.declare(files)
         self.name: str = name or _name_of(setup)
-        self.preload = tuple(preload)
-        self.slots = slots
-        self.mode = mode
-        self.reuse = reuse
-        self.fork = fork
-        self.cores = cores
-        self.gpus = gpus
-        self.memory = memory
-        self._demand = _resources.demand(cores, gpus, memory)
-        self.timeout = timeout
-        self.keep = keep
-        self.own_folder = own_folder
+        holds = self.resources
+        self._demand = _resources.demand(holds.cores, holds.gpus, holds.memory)
+        #: The reuse of the objects; benchmarks change it by ``with_reuse``.
+        self._reuse = "memory"
         self._place = _place_of(sys._getframe(1).f_globals.get("__name__", "__main__"))
-        self._begin()
 
     def _begin(self) -> None:
-        """Sets what a context has that was made, or has come to this process."""
         self._key: bytes | None = None
         self._description = b""
-        #: Large parts of the arguments.
+        #: File with the large parts of the arguments.
         self._file: Opened | None = None
         self._objects: dict[str, Any] | None = None
         self._local: held.Held | None = None
-        #: Another one after a release: functions that capture the context are described anew then, which tells of it.
+        #: Object that changes with each release. Functions that capture the context are then described anew, which
+        #: announces the context to the engine.
         self._stamp = object()
         self._uses: weakref.WeakKeyDictionary[
             Executor | NestedExecutor, _native.ContextUse | _native.NestedContext
         ] = weakref.WeakKeyDictionary()
 
-    # What functions get
+    def _check_made(self) -> None:
+        """Raises ``RuntimeError`` if ``__init__`` was not called, for example by the ``__init__`` of a subclass."""
+        if not hasattr(self, "_place"):
+            raise RuntimeError("Context.__init__ was not called")
+
+    # Access to the objects
 
     def __getitem__(self, name: str) -> Any:
-        """Gives what the setup left behind under this name.
+        """Returns the object that the setup returned under this name.
 
-        Raises ``KeyError``, and ``ContextError`` where there is no such context.
+        Raises ``KeyError`` for an unknown name, and ``ContextError`` if this process does not have the context.
         """
         objects = self._objects
         if objects is None:
-            objects = self._objects = held.objects_of(self)
+            objects = self._find_objects()
         try:
             return objects[name]
         except KeyError:
             known = ", ".join(map(repr, objects)) or "nothing"
             raise KeyError(
-                f"context {self.name!r} has no {name!r}: its setup has left {known}"
+                f"context {self.name!r} has no {name!r}: its setup returned {known}"
             ) from None
 
     def __contains__(self, name: object) -> bool:
-        """Whether the setup left something behind under this name."""
-        if self._objects is None:
-            self._objects = held.objects_of(self)
-        return name in self._objects
+        """Returns whether the setup returned an object under this name."""
+        return name in (self._objects if self._objects is not None else self._find_objects())
 
     def __iter__(self) -> Iterator[str]:
-        """Gives the names of what the setup left behind."""
-        if self._objects is None:
-            self._objects = held.objects_of(self)
-        return iter(self._objects)
+        """Returns an iterator over the names of the objects that the setup returned."""
+        return iter(self._objects if self._objects is not None else self._find_objects())
+
+    def _find_objects(self) -> dict[str, Any]:
+        self._check_made()
+        objects = self._objects = held.objects_of(self)
+        return objects
 
     # Tasks
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Runs ``fn(*args, **kwargs)`` in this context, in the living executor that was made last; gives its future.
+        """Runs ``fn(*args, **kwargs)`` in this context, in the newest executor that is not shut down.
 
-        In a task that has made none that is the one that runs it.
+        Returns the future. A task that has made no executor uses the executor that runs the task.
         """
         return self._options().submit(fn, *args, **kwargs)
 
     def map(self, fn: Callable[..., Any], /, *iterables: Any, **options: Any) -> Any:
-        """As ``Executor.map``, in this context and the living executor that was made last."""
+        """Calls ``Executor.map`` in this context, on the newest executor that is not shut down."""
         return self._options().map(fn, *iterables, **options)
 
     def _options(self) -> Any:
+        self._check_made()
         executor = _current()
         if executor is None:
-            raise ValueError("there is no executor: make one first, in which the call is to run")
+            raise ValueError("no executor exists: make one first, to run the call")
         return executor.options(context=self)
 
     def report(self, executor: Executor | None = None) -> ContextReport | None:
-        """What the context cost in an executor, and was good for; ``None`` if it was not used there, and inside tasks.
+        """Returns what the context cost in an executor; ``None`` if the executor has not used it, and inside tasks.
 
-        :param executor: the living one that was made last if not given.
+        :param executor: the executor; by default the newest one that is not shut down.
         """
+        self._check_made()
         where = executor or _current()
         use = None if where is None else self._uses.get(where)
         report = None if use is None else use.report()
         if report is None:
             return None
         cores, parts, memory = report.pop("holds")
-        holds = ContextEquipment(cores, parts / _resources.PARTS, memory)
+        from gristmill._context.terms import ContextResources
+
+        gpus = parts / _resources.PARTS
+        holds = ContextResources(cores=cores, gpus=gpus, memory=memory or None)
         return ContextReport(**report, holds=holds)
 
     def release(self) -> None:
-        """Lets executors forget the context: its tasks are completed, then its workers leave and their memory is free.
+        """Makes executors forget the context: its tasks complete, then its workers leave and free their memory.
 
-        It is set up anew when it is used again.
+        The next use sets the context up again.
         """
+        self._check_made()
         for use in list(self._uses.values()):
             use.release()
         self._uses.clear()
         self._stamp = object()
-        # Files may be others by then.
+        # The files may have other content when the context is used again.
         if self._is_whole and self.files:
             self._key = None
 
     # Use in this process
 
     def __enter__(self) -> Context:
-        """Sets the context up in this process."""
+        """Sets up the context in this process."""
+        self._check_made()
         if self._local is not None:
             raise ContextError(f"context {self.name!r} is set up in this process already")
         if not self._is_whole:
             raise ContextError(
-                f"context {self.name!r} cannot be set up in this process, which has heard of its name only: submit the "
-                "task with options(context=...), or make the context in the task"
+                f"context {self.name!r} cannot be set up in this process, which knows only its "
+                "name: submit the task with options(context=...), or make the context in the task"
             )
         self._local = held.Held(self.name, self.key, self._place)
         try:
@@ -294,7 +276,8 @@ class Context:
         return self
 
     def __exit__(self, *_failure: object) -> None:
-        """Runs what follows the setup's ``yield``."""
+        """Runs the code after the ``yield`` of the setup."""
+        self._check_made()
         local, self._local, self._objects = self._local, None, None
         if local is not None:
             try:
@@ -302,12 +285,13 @@ class Context:
             finally:
                 _files.leave()
 
-    # Ways to other processes
+    # Transfer to other processes
 
     @property
     def key(self) -> bytes:
-        """What tells contexts apart: a hash of the setup's code, its arguments and the options."""
+        """Identity of the context: a hash of the setup's code, its arguments and the options."""
         if self._key is None:
+            self._check_made()
             self._description = self._describe()
             self._key = blake2b(self._description, digest_size=held.KEY_SIZE).digest()
             _known[self._key] = self
@@ -315,7 +299,7 @@ class Context:
 
     @property
     def description(self) -> bytes:
-        """What a worker's process is told of the context."""
+        """Description of the context that its workers receive."""
         return self.key + self._description
 
     @property
@@ -323,7 +307,7 @@ class Context:
         return self.environment == AUTO
 
     def _describe(self) -> bytes:
-        """What a worker's process is told of the context, but its key."""
+        """Returns the description that workers receive, without the key."""
         setup = _functions.definition(self.setup)
         try:
             args = arguments.dump(self.args)
@@ -334,29 +318,29 @@ class Context:
             text = f"the arguments of the setup of context {self.name!r} cannot be kept: {error}"
             raise ContextError(text) from error
         self._file = args.file
-        return _world.dump(
+        return _worker_environment.dump(
             {
                 "name": self.name,
                 "place": self._place,
                 "setup": setup,
                 "args": args.pickled,
                 "parts": args.parts,
-                "preload": self.preload,
-                "timeout": self.timeout,
-                "mode": self.mode,
-                "reuse": self.reuse,
-                "own_folder": self.own_folder,
+                "preload": self.workers.preload,
+                "timeout": self.workers.timeout,
+                "mode": self.calls.mode,
+                "reuse": self._reuse,
+                "own_folder": self.calls.own_folder,
                 "demand": self._demand,
                 "environment": None if self._is_auto else packages.describe(self.environment),
                 "is_auto": self._is_auto,
-                # What nodes get of the caller's environment.
+                # Layers of the caller's environment; filled in for nodes.
                 "layers": [],
                 "files": _files.describe(self.files, self.name),
             }
         )
 
     def _use(self, executor: Executor | NestedExecutor) -> Any:
-        """Called with the first task that names the context: by the engine, and inside tasks."""
+        """Returns the use of this context in an executor, and defines it there for the first task that names it."""
         use = self._uses.get(executor)
         if use is None:
             use = self._uses[executor] = self._define(executor)
@@ -366,16 +350,18 @@ class Context:
         self, executor: Executor | NestedExecutor
     ) -> _native.ContextUse | _native.NestedContext:
         if not isinstance(executor, _native.Engine):
-            # What this worker has, or has heard of, whoever runs its tasks knows.
+            # The executor outside of this task knows the contexts that this worker has or has received in pickles.
             known = held.key_of(self) or (None if self._is_whole else self.key)
             if known is not None:
                 return executor._define_context(self.name, known, (1, True, None, _NO_NEEDS))
         elif not self._is_whole:
             raise ContextError(
-                f"context {self.name!r} was made in a task, which has told no more than its name: tasks of that task "
-                "can name it, not those of this program"
+                f"context {self.name!r} was made in a task, and this program knows only its "
+                "name: tasks of that task can use it, and tasks of this program cannot"
             )
-        terms = (self.slots or _WORKERS_MAX, self.fork, self.keep, self._demand)
+        workers = self.workers
+        most = workers.max_workers or _options.SHORT_MAX
+        terms = (most, workers.fork, workers.keep, self._demand)
         if not isinstance(executor, _native.Engine):
             return executor._define_context(self.name, self.description, terms)
         description, parcel = pack_for(executor, self)
@@ -385,11 +371,11 @@ class Context:
 
     @property
     def _is_whole(self) -> bool:
-        """Whether it was made in this process, which knows how it is set up."""
+        """Knowledge of the setup: true if this process made the context."""
         return hasattr(self, "setup")
 
     def _announce(self) -> None:
-        """Tells whoever runs tasks of this process what a pickle names by its key alone: tasks may name it, too."""
+        """Announces the context to the executors of this process: a pickle names it only by its key."""
         if self._is_whole:
             for executor in _running():
                 self._use(executor)
@@ -399,11 +385,16 @@ class Context:
         return arrive, (self.key, self.name, self._place)
 
     def __repr__(self) -> str:
-        return f"<Context {self.name!r}>"
+        name = getattr(self, "name", None)
+        return object.__repr__(self) if name is None else f"<Context {name!r}>"
+
+
+# Gives ``Context`` the signature of ``__init__``, for ``help()`` and ``inspect``.
+Context.__new__.__wrapped__ = Context.__init__  # type: ignore[attr-defined]
 
 
 def reports(executor: Executor) -> list[tuple[str, ContextReport]]:
-    """What the contexts of an executor cost, and were good for, each with its key, in the order of their names."""
+    """Returns the key and the report of each context of an executor, ordered by name."""
     contexts = [reference() for reference in list(_told.values())]
     found = [(one.key.hex(), one.report(executor)) for one in contexts if one is not None]
     there = [(key, report) for key, report in found if report is not None]
@@ -411,45 +402,61 @@ def reports(executor: Executor) -> list[tuple[str, ContextReport]]:
 
 
 def arrive(key: bytes, name: str, place: tuple[str, int]) -> Context:
-    """Gives the context that a pickle names: the one of this process, or a handle to what its worker has."""
+    """Returns the context that a pickle names: that of this process, or a handle to the context of its worker."""
     context = _known.get(key)
     if context is None:
         context = Context.__new__(Context)
         context.name, context._place = name, place
-        context._begin()
         context._key = key
         _known[key] = context
     return context
 
 
+def with_reuse(context: Context, reuse: str) -> Context:
+    """Returns the context, which is then set up again for each call: for benchmarks of what a context gains.
+
+    :param reuse: ``"memory"`` keeps the context in memory, as contexts do. ``"disk"`` and ``"none"`` set it up again
+        for each call, in a new interpreter (levels L2 and L1 of the paper). With ``"none"`` nodes receive nothing, and
+        find environment and files under the same paths.
+    """
+    context._reuse = _options.one_of("reuse", reuse, ("memory", "disk", "none"))
+    context._key = None
+    return context
+
+
 def check_named(context: object, needs: tuple[int, int, int]) -> None:
-    """Raises ``TypeError`` for what is no context, ``ResourceError`` where a task in one needs more than a worker."""
+    """Checks the context of a task and the resources that the task asks for.
+
+    Raises ``TypeError`` if ``context`` is no context, and ``ResourceError`` if the task asks for resources of its own.
+    """
     if not isinstance(context, Context):
         raise TypeError(f"context must be a gristmill.Context, not {context!r}")
+    context._check_made()
     if needs != _NO_NEEDS:
         raise ResourceError(
-            f"a task in context {context.name!r} has what its context's workers have: it cannot ask for cores, GPUs or "
-            "memory of its own"
+            f"a task in context {context.name!r} has the resources of its context's workers: it "
+            "cannot request cores, GPUs or memory of its own"
         )
 
 
 def _current() -> Executor | NestedExecutor | None:
-    """The living executor that was made last; in a task that has made none the one that runs it."""
+    """Returns the newest living executor; in a task that has made none, the executor that runs the task."""
     module = sys.modules.get("gristmill._executor")
-    newest: Executor | None = None if module is None else module.newest()
+    # While another thread loads the module, no executor exists.
+    newest: Executor | None = getattr(module, "newest", lambda: None)()
     return newest if newest is not None else _around()
 
 
 def _running() -> list[Executor | NestedExecutor]:
-    """The executors of this process whose engines run, and the one that runs this process's task."""
+    """Returns the executors of this process whose engines have started, and the executor that runs the current task."""
     module = sys.modules.get("gristmill._executor")
-    living = [] if module is None else [one for one in module._living if one._has_started()]
+    living = [one for one in [*getattr(module, "_living", ())] if one._has_started()]
     around = _around()
     return living if around is None else [*living, around]
 
 
 def _around() -> NestedExecutor | None:
-    """The executor that runs this thread's task, if it runs one."""
+    """Returns the executor that runs the task of this thread; ``None`` outside tasks."""
     if "GRISTMILL_WORKER" not in os.environ:
         return None
     try:
@@ -467,6 +474,6 @@ def _name_of(setup: Any) -> str:
 
 
 def _place_of(module: str) -> tuple[str, int]:
-    """Which of its module's contexts one is: a worker that imports the module finds the same one there."""
+    """Returns the module and the number of a new context in it. A worker that imports the module gets the same pair."""
     number = _made[module] = _made.get(module, 0) + 1
     return module, number

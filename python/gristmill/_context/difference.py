@@ -1,4 +1,4 @@
-"""What a node lacks of the distributions that a program needs, by the node's own list."""
+"""Comparison of the distributions that a program needs with the distributions of a node."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """What is there, and what is not."""
+    """Distributions that a node has, lacks, or has in another version."""
 
-    #: Names that are not there.
+    #: Names of distributions that the node lacks.
     missing: tuple[str, ...]
-    #: Names, with the version that is needed and the one that is there.
+    #: Name, needed version and version on the node.
     other: tuple[tuple[str, str, str], ...]
-    #: Names that are there as they are needed.
+    #: Names of distributions that the node has in the needed version.
     same: tuple[str, ...]
-    #: Why compiled modules from here do not work there, a line each.
+    #: Reasons why compiled modules from this machine do not work on the node, one per line.
     interpreter: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Returns whether the node differs in anything that is needed."""
         return bool(self.missing or self.other or self.interpreter)
 
 
@@ -36,7 +36,7 @@ def difference(
     there: Iterable[tuple[str, str]],
     interpreters: tuple[Interpreter, Interpreter] | None = None,
 ) -> Difference:
-    """Compares names and versions that are needed with those of a node; ``interpreters`` are ours and its own."""
+    """Compares needed names and versions with those of a node; ``interpreters`` are the local one and the node's."""
     has = {normalized(name): version for name, version in there}
     missing, other, same = [], [], []
     for name, version in sorted(set(wanted)):
@@ -52,7 +52,7 @@ def difference(
 
 
 def is_same_version(one: str, other: str) -> bool:
-    """Whether two versions are the same: ``1.0`` and ``1.0.0`` are, ``2.1+cu118`` and ``2.1`` are not."""
+    """Returns whether two versions are equal: ``1.0`` and ``1.0.0`` are, ``2.1+cu118`` and ``2.1`` are not."""
     from packaging.version import InvalidVersion, Version
 
     try:
@@ -62,7 +62,7 @@ def is_same_version(one: str, other: str) -> bool:
 
 
 def unlike(here: Interpreter, there: Interpreter) -> list[str]:
-    """Why what was compiled for one interpreter does not work in the other, a line each; none if it does."""
+    """Returns the reasons why modules compiled for one interpreter do not work in the other, one per line."""
     found = [
         f"{what} is {ours} here and {theirs} there"
         for what, ours, theirs in (
@@ -82,7 +82,7 @@ def _minor(one: Interpreter) -> str:
 
 
 def _is_older(libc: str | None, than: str | None) -> bool:
-    """Whether a C library lacks what programs for another one may use: newer ones run what is for older ones."""
+    """Returns whether a C library is too old for programs built with ``than``: newer ones run older programs."""
     if libc is None or than is None or libc == than:
         return False
     (name, _, version), (other_name, _, other) = libc.partition(" "), than.partition(" ")

@@ -1,7 +1,8 @@
-"""What a program, or some functions, need on another node: everything that was found, each with its reason.
+"""Discovery of what a program, or some functions, need on another node, with the reason for each item.
 
 Source: Phung and others, "Accelerating Function-Centric Applications by Discovering, Distributing, and Retaining
-Reusable Context in Workflow Systems", HPDC 2024, section 3.2; here without conda and without source, too.
+Reusable Context in Workflow Systems", HPDC 2024, section 3.2. This implementation also works without conda and for
+functions without source.
 """
 
 from __future__ import annotations
@@ -26,32 +27,32 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class Discovery:
-    """Everything that was found."""
+    """Result of a discovery."""
 
     environment: environment.Environment
-    #: Every module that is imported, by name.
+    #: Every imported module, ordered by name.
     modules: list[Module]
-    #: Every distribution that is needed, those that others require included, by key.
+    #: Every needed distribution by key, including those that other distributions require.
     distributions: dict[str, Needed]
-    #: The user's own code, which is installed nowhere.
+    #: Code of the user, which belongs to no installed distribution.
     files: list[UserFile]
-    #: Functions and classes that go by value, if objects were looked at.
+    #: Functions and classes that are sent by value, if the discovery started from objects.
     by_value: list[str]
-    #: Data that was read, in an observed run; ``None`` if there was none.
+    #: Modules and data files of an observed run; ``None`` if no run was observed.
     observed: Observed | None
-    #: What is needed and was not found.
+    #: Needed items that were not found.
     missing: list[Missing]
-    #: What could not be told, and what is not as it should be.
+    #: Remarks about items that could not be determined, or that are inconsistent.
     notes: list[str]
 
     @property
     def totals(self) -> tuple[int, int]:
-        """How many files all distributions have together, and their size in bytes."""
+        """Total number of files of all distributions, and their total size in bytes."""
         each = [needed.distribution.totals for needed in self.distributions.values()]
         return sum(count for count, _ in each), sum(size for _, size in each)
 
     def to_json(self) -> dict[str, Any]:
-        """As data."""
+        """Returns the result as plain data for JSON."""
         count, size = self.totals
         observed = dataclasses.asdict(self.observed) if self.observed is not None else None
         if observed is not None:
@@ -73,10 +74,10 @@ class Discovery:
 def of_program(
     program: str, function: str | None = None, observed: Observed | None = None
 ) -> Discovery:
-    """Discovers what a program needs, or one of its functions.
+    """Discovers the needs of a program, or of one of its functions.
 
-    Raises ``OSError`` if it cannot be read, ``SyntaxError`` if it is no Python, and ``LookupError`` if it has no such
-    function.
+    Raises ``OSError`` if the program cannot be read, ``SyntaxError`` if it is not valid Python, and ``LookupError`` if
+    it has no such function.
     """
     with open(program, "rb") as file:
         source = file.read()
@@ -91,7 +92,7 @@ def of_program(
 
 
 def of_functions(functions: Iterable[Any], observed: Observed | None = None) -> Discovery:
-    """Discovers what functions of this process need: those of a context, and its setup."""
+    """Discovers the needs of functions of this process: those of a context, and its setup."""
     reached = objects.of_objects(functions)
     resolver = Resolver(sys.path)
     resolver.add(reached.scan)
@@ -99,7 +100,7 @@ def of_functions(functions: Iterable[Any], observed: Observed | None = None) -> 
 
 
 def of_caller(setup: Any, preload: Iterable[str] = ()) -> Discovery:
-    """Discovers what a setup needs, and the program of this process: its file, or what a notebook has defined."""
+    """Discovers the needs of a setup and of the program of this process: its file, or what a notebook has defined."""
     main = sys.modules["__main__"]
     program = getattr(main, "__file__", None)
     defined = [] if program else [one for one in vars(main).values() if callable(one)]
@@ -113,7 +114,7 @@ def of_caller(setup: Any, preload: Iterable[str] = ()) -> Discovery:
         statements = ast.parse(source, program).body
         resolver.add(imports.of_statements(statements, os.path.basename(program)))
     for name in preload:
-        resolver.add_one(imports.Import(name, "it is to be preloaded"))
+        resolver.add_one(imports.Import(name, "preload names it"))
     return _finished(resolver, None, reached.by_value)
 
 
@@ -126,7 +127,9 @@ def _finished(resolver: Resolver, observed: Observed | None, by_value: Sequence[
         needed, notes = requirements.closure(resolver.installed, resolver.distributions.values())
     if observed is not None and observed.status != 0:
         how = f"status {observed.status}" if observed.status > 0 else f"signal {-observed.status}"
-        notes.append(f"the observed run ended with {how}: what would have followed was not seen")
+        notes.append(
+            f"the observed run ended with {how}: what the program would have done after that was not observed"
+        )
     return Discovery(
         environment=environment.here(),
         modules=sorted(resolver.modules.values(), key=lambda module: module.name),
@@ -140,14 +143,14 @@ def _finished(resolver: Resolver, observed: Observed | None, by_value: Sequence[
 
 
 def _add_observed(resolver: Resolver, observed: Observed) -> None:
-    """Adds what was imported and comes from where nothing else that is known to be needed does."""
+    """Adds observed modules that come from a file or a distribution that is not known to be needed yet."""
     required: dict[str, Needed] = {}
     if resolver.distributions:
         required, _ = requirements.closure(resolver.installed, resolver.distributions.values())
     for name in observed.modules:
         place = resolver.finder.find(name)
         if place is None or place.module != name or not place.files or name in resolver.modules:
-            continue  # nowhere, or built in, or known
+            continue  # not found, built in, or already known
         module = resolver.module(name, place)
         keys = {one.key for one in resolver.owners(place)}
         is_new = module.kind == LOCAL and place.file not in resolver.files

@@ -1,4 +1,4 @@
-"""What nodes are told of a context, and sent with it: an image of its environment, and its files."""
+"""Packing of a context for nodes: an image of its environment, its files, and its description."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ if TYPE_CHECKING:
     from gristmill._context.declare import Context
     from gristmill._executor import Executor
 
-    #: Digests and paths of what nodes are to have.
+    #: Digest and path of each file that nodes must have.
     Parcel = Sequence[tuple[str, str]]
 
 
 def pack_for(executor: Executor, context: Context) -> tuple[bytes, Parcel]:
-    """The description of a context for an executor's workers, and what its nodes are to have first.
+    """Returns the description of a context for the workers of an executor, and the files that its nodes need first.
 
-    An environment that is a folder becomes an image, once: that takes seconds, and the next time it is there. Workers
-    on this machine use files where they are, and the folder too, unless it is on a shared file system. A context of
-    which nothing is reused has no images.
+    An environment that is a folder is packed into an image once. This takes seconds; later calls find the image.
+    Workers on this machine use files in place. They also use the folder in place, unless it is on a shared file system.
+    A context without reuse has no images.
     """
     description = context.description
-    key, told = held.read(description)
+    key, described = held.read(description)
     placement = executor._placement
-    if told["reuse"] == "none":
+    if described["reuse"] == "none":
         return description, ()
     is_here = placement is None or placement.is_here
     is_changed = False
-    if told["environment"] is not None:
-        path, digest = told["environment"]
+    if described["environment"] is not None:
+        path, digest = described["environment"]
         if not digest and (not is_here or storage.is_worth_an_image(path)):
-            told["environment"] = _image_of(path)
+            described["environment"] = _image_of(path)
             is_changed = True
     if is_here:
-        # What has not changed is the same to the byte: so a worker tells of it that has made the same context.
-        return held.write(key, told) if is_changed else description, ()
-    parcel = {digest: path for path, digest, _ in told["files"].values()}
-    if told["parts"] is not None:
-        path, digest, _ = told["parts"]
+        # The unchanged description stays identical to the byte to that of a worker that makes the same context.
+        return held.write(key, described) if is_changed else description, ()
+    parcel = {digest: path for path, digest, _ in described["files"].values()}
+    if described["parts"] is not None:
+        path, digest, _ = described["parts"]
         parcel[digest] = path
-    if told["environment"] is not None:
-        path, digest = told["environment"]
+    if described["environment"] is not None:
+        path, digest = described["environment"]
         parcel[digest] = path
-    if told["is_auto"]:
-        told["layers"] = layers.pack(context.setup, context.preload)
-        parcel.update((digest, path) for digest, path, _ in told["layers"])
-    return held.write(key, told), tuple(parcel.items())
+    if described["is_auto"]:
+        described["layers"] = layers.pack(context.setup, context.workers.preload)
+        parcel.update((digest, path) for digest, path, _ in described["layers"])
+    return held.write(key, described), tuple(parcel.items())
 
 
 def _image_of(prefix: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
-"""The distributions that are installed, and which of them a file belongs to.
+"""Installed distributions, and the distribution that a file belongs to.
 
-An answer is what an installer wrote down, never a guess from a name: a file that no distribution lists has no owner.
-Nothing but lists of names is read before somebody asks, and of a distribution nothing else before it is needed.
+Every answer comes from what an installer recorded, never from a guess by name. A file that no distribution lists has no
+owner. Until the first query only lists of names are read. The metadata of a distribution is read when it is needed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 _METADATA = (".dist-info", ".egg-info")
-#: Where a distribution says who it is; the last one is a file of that kind itself.
+#: Files that contain the metadata of a distribution. The empty name stands for an ``egg-info`` that is itself a file.
 _HEADERS = ("METADATA", "PKG-INFO", "")
 _SITE_FOLDERS = ("site-packages", "dist-packages")
 
 
 def normalized(name: str) -> str:
-    """The form in which names of distributions are the same or not.
+    """Returns the normalized form of a distribution's name, for comparison.
 
     Source: Python Packaging User Guide, "Names and normalization".
     """
@@ -38,29 +38,29 @@ class Distribution:
     def __init__(self, name: str, version: str, root: str) -> None:
         self.name = name
         self.version = version
-        #: The folder that it was installed into.
+        #: Folder that the distribution is installed in.
         self.root = root
-        #: Its ``dist-info`` or ``egg-info``; ``None`` for what only conda knows.
+        #: Its ``dist-info`` or ``egg-info``; ``None`` if only conda knows the distribution.
         self.metadata: str | None = None
-        #: ``pip``, ``uv``, ``conda`` and so on; ``None`` if none has left its name.
+        #: ``pip``, ``uv``, ``conda`` and so on; ``None`` if no installer recorded its name.
         self.installer: str | None = None
-        #: Where it was installed from, if not from an index of packages.
+        #: Source of the installation if it is not a package index.
         self.origin: str | None = None
-        #: Its code is where its author edits it.
+        #: True if the code stays in the source folder where its author edits it.
         self.is_editable = False
-        #: What conda wrote down of it.
+        #: Record of the package in ``conda-meta``.
         self.conda: dict[str, Any] | None = None
         self.recorded: recorded.Recorded | None = None
-        #: Files and folders that are its own, where they are not recorded.
+        #: Files and folders of the distribution that no record lists.
         self.tops: set[str] = set()
 
     @property
     def key(self) -> str:
-        """What tells it from all others of an environment."""
+        """Unique key of the distribution in an environment."""
         return normalized(self.name)
 
     def files(self) -> Iterator[tuple[str, int]]:
-        """Each file, absolute, and its size in bytes; without compiled bytecode."""
+        """Yields the absolute path and the size in bytes of each file, without compiled bytecode."""
         if self.conda is not None:
             prefix = self.conda["prefix"]
             yield from recorded.conda_files(self.conda, prefix)
@@ -70,12 +70,12 @@ class Distribution:
 
     @functools.cached_property
     def totals(self) -> tuple[int, int]:
-        """How many files there are, and their size in bytes."""
+        """Number of files, and their total size in bytes."""
         sizes = [size for _, size in self.files()]
         return len(sizes), sum(sizes)
 
     def headers(self, name: str) -> list[str]:
-        """The values of one header of its metadata."""
+        """Returns the values of one header of the metadata."""
         if self.metadata is None:
             return []
         return _headers(self.metadata).get(name.lower(), [])
@@ -91,7 +91,7 @@ class Installed:
         has_conda = os.path.isdir(os.path.join(prefix, "conda-meta"))
         self._conda = recorded.CondaPackages(prefix) if has_conda else None
         self._by_name: dict[str, Distribution] = {}
-        #: By metadata, without links on the way.
+        #: Distributions by the real path of their metadata.
         self._by_metadata: dict[str, Distribution] = {}
         self._by_part: dict[tuple[str, str], list[Distribution]] = {}
         self._areas: list[tuple[str, Distribution]] = []
@@ -103,7 +103,7 @@ class Installed:
                     self._by_metadata[os.path.join(real, entry)] = self._add(root, entry)
 
     def owners(self, file: str) -> list[Distribution]:
-        """The distributions that say that a file is theirs: one, as a rule."""
+        """Returns the distributions that claim a file: usually one."""
         found: list[Distribution] = []
         for root in dict.fromkeys([*self.roots, *self._linked]):
             if file.startswith(root + os.sep):
@@ -119,21 +119,21 @@ class Installed:
         return [self._told(one) for one in found]
 
     def get(self, name: str) -> Distribution | None:
-        """The distribution of this name."""
+        """Returns the distribution of this name, or ``None``."""
         found = self._by_name.get(normalized(name))
         return self._told(found) if found is not None else None
 
     def get_conda(self, name: str) -> Distribution | None:
-        """The distribution that is in conda's package of this name."""
+        """Returns the distribution in conda's package of this name, or ``None``."""
         record = self._conda.get(name) if self._conda is not None else None
         return self._told(self._of_conda(record)) if record is not None else None
 
     def all(self) -> list[Distribution]:
-        """All that have metadata, by name."""
+        """Returns all distributions that have metadata, ordered by name."""
         return [self._told(self._by_name[name]) for name in sorted(self._by_name)]
 
     def is_in_site(self, file: str) -> bool:
-        """Whether a file lies where distributions are installed."""
+        """Returns whether a file is in a folder that distributions are installed in."""
         return any(file.startswith(root + os.sep) for root in self.roots)
 
     def _add(self, root: str, entry: str) -> Distribution:
@@ -149,7 +149,7 @@ class Installed:
             new.is_editable = root in self._linked
         for part in parts:
             self._by_part.setdefault((root, part), []).append(new)
-        # What comes first on the path is what is imported.
+        # Python imports the first match on the path, so the first distribution of a name counts.
         self._by_name.setdefault(new.key, new)
         return new
 
@@ -158,14 +158,14 @@ class Installed:
         for one in self._by_part.get((root, part), ()):
             if one.recorded is not None and one.recorded.has(inside):
                 yield one
-        # Those without a record give names of modules.
+        # Distributions without a record list the names of their modules.
         for one in self._by_part.get((root, part.partition(".")[0]), ()):
             if one.recorded is None:
                 one.tops.add(os.path.join(root, part))
                 yield one
 
     def _of_conda(self, record: dict[str, Any]) -> Distribution:
-        """What conda has put there: a distribution with metadata, if the package holds exactly one."""
+        """Returns the distribution of a conda package: the one with metadata, if the package contains exactly one."""
         prefix = self._conda.prefix if self._conda is not None else ""
         paths = {
             os.path.join(prefix, name.rpartition("-info")[0] + "-info")
@@ -184,7 +184,7 @@ class Installed:
         return found
 
     def _told(self, one: Distribution) -> Distribution:
-        """Reads what is known of a distribution that somebody asks for."""
+        """Reads the metadata of a distribution when it is first returned to a caller."""
         if id(one) in self._known or one.metadata is None:
             return one
         self._known.add(id(one))
@@ -192,7 +192,7 @@ class Installed:
         one.version = (one.headers("version") or [one.version])[0]
         one.installer = next(iter(_lines(os.path.join(one.metadata, "INSTALLER"))), None)
         editable.tell_origin(one)
-        # Old packages of conda do not say that they are.
+        # Old packages of conda do not name conda as their installer.
         if one.installer in ("conda", None) and self._conda is not None:
             paths = (os.path.join(one.metadata, name).rstrip(os.sep) for name in _HEADERS)
             record = next(filter(None, map(self._conda.owner, paths)), None)
@@ -202,7 +202,7 @@ class Installed:
 
 
 def is_site_folder(folder: str) -> bool:
-    """Whether distributions are installed into a folder: by its name, or by what is in it."""
+    """Returns whether distributions are installed in a folder, judged by its name or its content."""
     if os.path.basename(folder) in _SITE_FOLDERS or folder in _site_folders():
         return True
     return any(entry.endswith(".dist-info") for entry in _listed(folder))
@@ -226,7 +226,7 @@ def _lines(path: str) -> list[str]:
 
 
 def _top_of(file: str, areas: list[str]) -> str:
-    """The file or folder directly in an area that a file is, or lies in."""
+    """Returns the file or folder directly in an area that contains the file."""
     area = max((area for area in areas if editable.is_in(file, area)), key=len)
     if file == area or os.path.isfile(os.path.join(area, "__init__.py")):
         return area
@@ -234,7 +234,7 @@ def _top_of(file: str, areas: list[str]) -> str:
 
 
 def _headers(metadata: str) -> dict[str, list[str]]:
-    """The headers of ``METADATA`` or ``PKG-INFO``, without the text below them."""
+    """Returns the headers of ``METADATA`` or ``PKG-INFO``, without the text below them."""
     text = None
     for path in _HEADERS:
         text = text or recorded.read(os.path.join(metadata, path).rstrip(os.sep))

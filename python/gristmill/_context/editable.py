@@ -1,4 +1,4 @@
-"""Distributions whose code stays where it is edited, and those that come from elsewhere than an index of packages."""
+"""Distributions whose code stays in its source folder, and those that do not come from a package index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def areas(files: recorded.Recorded) -> Iterator[str]:
-    """Folders and files outside of its own folder that a distribution makes importable."""
+    """Yields the folders and files outside of its own folder that a distribution makes importable."""
     for name in files.lines(".pth"):
         for line in _text(os.path.join(files.root, name)).split("\n"):
             line = line.strip()
@@ -28,12 +28,12 @@ def areas(files: recorded.Recorded) -> Iterator[str]:
 
 
 def is_in(file: str, area: str) -> bool:
-    """Whether a file is that area, or lies in it."""
+    """Returns whether a file is the area itself or is in it."""
     return file in (area, area + ".py") or file.startswith(area + os.sep)
 
 
 def egg_links(folder: str) -> Iterator[str]:
-    """Folders that old tools linked to, each with an ``egg-info``."""
+    """Yields the folders that ``.egg-link`` files of old tools point to, each with an ``egg-info``."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -44,25 +44,27 @@ def egg_links(folder: str) -> Iterator[str]:
 
 
 def tell_origin(one: Distribution) -> None:
-    """Fills in where a distribution came from."""
-    told = recorded.parse(recorded.read(os.path.join(one.metadata or "", "direct_url.json")))
-    url, versioned = told.get("url"), told.get("vcs_info")
+    """Fills in the origin of a distribution and whether it is editable."""
+    recorded_url = recorded.parse(
+        recorded.read(os.path.join(one.metadata or "", "direct_url.json"))
+    )
+    url, versioned = recorded_url.get("url"), recorded_url.get("vcs_info")
     if isinstance(url, str):
         commit = versioned.get("commit_id") if isinstance(versioned, dict) else None
         one.origin = _without_password(url) + (f"@{commit}" if commit else "")
-    facts = told.get("dir_info")
+    facts = recorded_url.get("dir_info")
     if isinstance(facts, dict) and facts.get("editable") is True:
         one.is_editable = True
 
 
 def _without_password(url: str) -> str:
-    """An address without what its user has to prove."""
+    """Returns a URL without user name and password."""
     parts = urllib.parse.urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _mapped(source: str) -> Iterator[str]:
-    """What setuptools' finder of an editable installation leads to."""
+    """Yields the paths in the mapping of setuptools' finder for an editable installation."""
     try:
         tree = ast.parse(source)
     except SyntaxError:

@@ -1,4 +1,4 @@
-"""The environment that a program runs in: its kind, its interpreter, and what kind of file system it lies on."""
+"""Environment of this process: its kind, its interpreter, and its file system."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import platform
 import sys
 import sysconfig
 
-from gristmill._context import filesystem
+from gristmill import _filesystem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,53 +17,53 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Interpreter:
-    """What of an interpreter decides which compiled modules it can load."""
+    """Properties of an interpreter that decide which compiled modules it can load."""
 
     implementation: str
     version: str
-    #: What compiled modules are for, such as ``cpython-313t-x86_64-linux-gnu``.
+    #: ABI tag of compiled modules, such as ``cpython-313t-x86_64-linux-gnu``.
     abi: str
     platform: str
-    #: The C library and its version; ``None`` if it does not say.
+    #: C library and its version; ``None`` if unknown.
     libc: str | None
 
     def to_json(self) -> dict[str, Any]:
-        """As data."""
+        """Returns the properties as plain data for JSON."""
         return dataclasses.asdict(self)
 
 
 @dataclasses.dataclass(frozen=True)
 class Environment:
-    """An interpreter and what is installed for it."""
+    """An interpreter and the packages installed for it."""
 
     #: ``venv``, ``uv venv``, ``virtualenv``, ``conda`` or ``system``.
     kind: str
     prefix: str
-    #: Where the interpreter of a virtual environment is from; its own prefix in all others.
+    #: Prefix of the interpreter that a virtual environment is based on; in all other kinds equal to ``prefix``.
     base: str
     base_kind: str
     interpreter: Interpreter
-    filesystem: filesystem.FileSystem
+    filesystem: _filesystem.FileSystem
 
     def to_json(self) -> dict[str, Any]:
-        """As data."""
+        """Returns the environment as plain data for JSON."""
         return dataclasses.asdict(self)
 
 
 def here() -> Environment:
-    """The environment of this process."""
+    """Returns the environment of this process."""
     return Environment(
         kind=kind_of(sys.prefix, is_virtual=sys.prefix != sys.base_prefix),
         prefix=sys.prefix,
         base=sys.base_prefix,
         base_kind=kind_of(sys.base_prefix),
         interpreter=interpreter(),
-        filesystem=filesystem.of(sys.prefix),
+        filesystem=_filesystem.of(sys.prefix),
     )
 
 
 def interpreter() -> Interpreter:
-    """The interpreter of this process."""
+    """Returns the properties of this process's interpreter."""
     return Interpreter(
         implementation=sys.implementation.name,
         version=platform.python_version(),
@@ -76,13 +76,13 @@ def interpreter() -> Interpreter:
 def _libc() -> str | None:
     try:
         return os.confstr("CS_GNU_LIBC_VERSION")
-    except (ValueError, OSError):  # another one than glibc
+    except (ValueError, OSError):  # a libc other than glibc
         name, version = platform.libc_ver()
         return f"{name} {version}" if name else None
 
 
 def kind_of(prefix: str, is_virtual: bool = False) -> str:
-    """What made an environment, by what it left in its folder."""
+    """Returns the kind of an environment, from the files that its creator left in the folder."""
     made = _configuration(prefix)
     if made is not None and "uv" in made:
         return "uv venv"
@@ -96,7 +96,7 @@ def kind_of(prefix: str, is_virtual: bool = False) -> str:
 
 
 def _configuration(prefix: str) -> dict[str, str] | None:
-    """What ``pyvenv.cfg`` says; ``None`` if there is none."""
+    """Returns the settings in ``pyvenv.cfg``; ``None`` if there is no such file."""
     try:
         with open(os.path.join(prefix, "pyvenv.cfg"), encoding="utf-8", errors="replace") as file:
             pairs = (line.partition("=") for line in file)

@@ -1,4 +1,4 @@
-"""Working directories of calls: made for one call, removed after it, and after the death of its worker."""
+"""Working directories of calls. Each is made for one call and removed after it, or after the death of its worker."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import shutil
 import tempfile
 
-#: Folders of processes that are gone were looked for.
+#: True once this process has searched for folders of dead processes.
 _has_looked = False
 
 
 def make() -> str:
-    """Makes an empty folder for a call of this process."""
+    """Creates an empty folder for a call of this process."""
     global _has_looked
     parent = _parent()
     if not _has_looked:
@@ -21,7 +21,7 @@ def make() -> str:
 
 
 def remove(folder: str) -> None:
-    """Removes a call's folder; what cannot be removed is left to whoever looks next."""
+    """Removes the folder of a call. What cannot be removed now is left to the cleanup of a later process."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -32,13 +32,13 @@ def _parent() -> str:
     except FileExistsError:
         status = os.lstat(path)
         if status.st_uid != os.getuid() or status.st_mode & 0o170077 != 0o040000:
-            # Somebody else's, or open to somebody else: what is in it would be theirs to change.
+            # Another user owns the folder or can write to it, and could change what a call finds there.
             return tempfile.mkdtemp(prefix="gristmill-calls-")
     return path
 
 
 def _remove_forsaken(parent: str) -> None:
-    """Removes the folders of processes that have died during a call."""
+    """Removes the folders of processes that died during a call."""
     for name in os.listdir(parent):
         owner = name.partition("-")[0]
         if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):

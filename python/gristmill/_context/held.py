@@ -1,14 +1,12 @@
-"""The context of this process: set up in it, or in the process that it was forked from."""
+"""Context of this process: set up in this process, or in the process that it was forked from."""
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import os
-import sys
 import types
 
-from gristmill import _functions, _native, _threads, _world
+from gristmill import _functions, _loading, _steps, _threads, _worker_environment
 from gristmill._context import arguments, files, layers, packages
 
 TYPE_CHECKING = False
@@ -18,38 +16,33 @@ if TYPE_CHECKING:
 
     from gristmill._context.declare import Context
 
-#: Bytes of a key.
+#: Size of a key in bytes.
 KEY_SIZE = 16
-#: How long the rest of a setup may take. Whoever has asked the process to leave waits longer than that.
+#: Time limit for the code after the ``yield`` of a setup. A process that is asked to leave gets more time than this.
 _END_SECONDS = 5.0
 
 
 class Held:
-    """A context that was set up."""
+    """A context that this process, or its parent, has set up."""
 
     def __init__(self, name: str, key: bytes, place: tuple[str, int]) -> None:
         self.name = name
         self.key = key
         self.place = place
-        #: What the setup left behind, by name.
+        #: Objects that the setup returned, by name.
         self.objects: dict[str, Any] = {}
-        #: What is to run once nobody needs it any more.
+        #: Rest of the setup, which runs when the context is no longer needed.
         self._rest: Iterator[Any] | None = None
-        #: The process that was set up; forks of it share it, and do not end it.
+        #: Id of the process that ran the setup. Forks share the context but do not end it.
         self._process = 0
 
     def begin(self, setup: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        """Calls the setup; raises what it raises, and ``TypeError`` for what is no dict."""
+        """Calls the setup; raises what the setup raises, and ``TypeError`` if its result is no dict."""
         self._process = os.getpid()
-        try:
-            made = setup(*args)
-            if inspect.isgenerator(made):
-                self._rest = made
-                made = next(made, None)
-        finally:
-            if os.getpid() != self._process:
-                # A child that the setup has forked, and that is not to be another worker.
-                os._exit(0)
+        made = setup(*args)
+        if inspect.isgenerator(made):
+            self._rest = made
+            made = next(made, None)
         if made is None:
             made = {}
         if not isinstance(made, dict):
@@ -59,6 +52,10 @@ class Held:
                 f"{type(made).__qualname__}"
             )
         self.objects = made
+
+    def has_rest(self) -> bool:
+        """Returns whether this process began the setup and the setup has more code to run."""
+        return self._rest is not None and os.getpid() == self._process
 
     def end(self) -> None:
         """Runs the rest of the setup, in the process that began it."""
@@ -74,75 +71,86 @@ _held: Held | None = None
 
 
 def has_packages(description: bytes) -> bool:
-    """Whether the context that a description names has packages of its own: an environment, or what is brought."""
+    """Returns whether the described context has its own packages: an environment, or layers."""
     if not description:
         return False
-    told = read(description)[1]
-    return told["environment"] is not None or bool(told["layers"])
+    described = read(description)[1]
+    return described["environment"] is not None or bool(described["layers"])
 
 
 def read(description: bytes) -> tuple[bytes, dict[str, Any]]:
-    """The key of a context, and what is told of it, from what ``Context`` has written."""
-    return description[:KEY_SIZE], _world.load(description[KEY_SIZE:])
+    """Returns the key of a context and its options, from what ``write`` returned."""
+    return description[:KEY_SIZE], _worker_environment.load(description[KEY_SIZE:])
 
 
-def write(key: bytes, told: dict[str, Any]) -> bytes:
-    """The description of a context: what ``read`` reads."""
-    return key + _world.dump(told)
+def write(key: bytes, described: dict[str, Any]) -> bytes:
+    """Returns the description of a context, which ``read`` reads."""
+    return key + _worker_environment.dump(described)
 
 
-def set_up(description: bytes, world: bytes, last_words: IO[Any] | None = None) -> None:
-    """Sets up the context that a description names; raises whatever that raises. ``world`` is the caller's.
+def set_up(description: bytes, environment: bytes, last_words: IO[Any] | None = None) -> None:
+    """Sets up the described context; raises any exception of the setup.
 
-    Where a setup was that hung or crashed is written to ``last_words``, or to standard error.
+    ``environment`` is the caller's worker environment.
+
+    If the setup hangs or crashes, its stack is written to ``last_words``, or to standard error.
     """
     global _held
-    key, told = read(description)
-    is_kept, is_forked = told["reuse"] == "memory", told["mode"] == "fork"
-    new = Held(told["name"], key, told["place"])
+    key, described = read(description)
+    is_kept, is_forked = described["reuse"] == "memory", described["mode"] == "fork"
+    new = Held(described["name"], key, described["place"])
     if is_kept:
-        with _watched(told["timeout"], last_words):
-            files.enter(told["files"])
-            layers.enter(told["layers"])
-            if told["environment"] is not None:
-                packages.enter(told["environment"])
-            _threads.import_all(told["preload"])
-            new.begin(_functions.load(told["setup"]), arguments.load(told["args"], told["parts"]))
-    if not is_kept or is_forked or told["own_folder"]:
+        with _steps.Step(described["timeout"], last_words):
+            with _loading.Run(f"preparing context {new.name!r}"):
+                files.enter(described["files"])
+                layers.enter(described["layers"])
+                if described["environment"] is not None:
+                    packages.enter(described["environment"])
+            with _loading.Load("importing", f"to set up context {new.name!r}"):
+                _threads.import_all(described["preload"])
+            with _loading.Run(f"running the setup of context {new.name!r}"):
+                setup = _functions.load(described["setup"])
+                new.begin(setup, arguments.load(described["args"], described["parts"]))
+    if not is_kept or is_forked or described["own_folder"]:
         from gristmill._context import calls
 
-        anew = None if is_kept else calls.Anew(new.name, description, world)
-        _functions.wrap = calls.way(anew, is_forked, told["own_folder"])
+        anew = None if is_kept else calls.Anew(new.name, description, environment)
+        _functions.wrap = calls.way(anew, is_forked, described["own_folder"])
     _held = new
 
 
 def name() -> str:
-    """What the context of this process is called."""
+    """Returns the name of this process's context; an empty string without a context."""
     return _held.name if _held is not None else ""
 
 
+def has_rest() -> bool:
+    """Returns whether the setup of this process has more code to run."""
+    return _held is not None and _held.has_rest()
+
+
 def tear_down() -> None:
-    """Runs the rest of the setup, if this process was set up and there is a rest."""
+    """Runs the rest of the setup, if this process ran the setup and it has more code."""
     if _held is None:
         return
     try:
-        with _watched(_END_SECONDS, None):
+        with _steps.Step(_END_SECONDS):
             _end_by_name(_held)()
     except BaseException as error:
         error.add_note(
-            f"This was the end of context {_held.name!r}: what follows the yield of its setup."
+            f"the error was raised at the end of context {_held.name!r}, in the code after the yield of its setup."
         )
         raise
 
 
 def _end_by_name(one: Held) -> Callable[[], None]:
-    """How to end a context, under a name that says in tracebacks which it is: also where only the stack can be seen."""
+    """Returns a function that ends a context; its code has the context's name, so that stack dumps show it."""
     code = Held.end.__code__.replace(co_name=f"the end of context {one.name!r}")
     return types.FunctionType(code, globals()).__get__(one)
 
 
 def objects_of(context: Context) -> dict[str, Any]:
-    """What the setup of a context left behind in this process; raises ``ContextError`` if it has not run here."""
+    """Returns the objects that the setup of a context returned here; raises ``ContextError`` if it has not run here."""
     if _held is not None and _is_same(context, _held):
         return _held.objects
     from gristmill._errors import ContextError
@@ -162,36 +170,12 @@ def objects_of(context: Context) -> dict[str, Any]:
 
 
 def key_of(context: Context) -> bytes | None:
-    """The key of a context if it is the one of this worker, whose engine knows it by that."""
+    """Returns the key of a context if this worker has it; its engine knows the context by that key. Else ``None``."""
     return _held.key if _held is not None and _is_same(context, _held) else None
 
 
 def _is_same(context: Context, other: Held) -> bool:
-    """Whether that is the one: by its key, or, where a module made it again in this process, by its place there."""
+    """Returns whether both are the same context: by key, or by module and number if the module ran again here."""
     if context._place == other.place and context._place[0] != "__main__":
         return context.name == other.name
     return context.key == other.key
-
-
-@contextlib.contextmanager
-def _watched(seconds: float | None, last_words: IO[Any] | None) -> Iterator[None]:
-    """Has this process say where it is when the block crashes, or takes longer than it may, which ends it."""
-    import faulthandler
-
-    # Without Python's help: what hangs may hold the interpreter.
-    file = last_words or sys.stderr
-    speaks_already = faulthandler.is_enabled()
-    if not speaks_already:
-        faulthandler.enable(file)
-    timer = None
-    if seconds is not None:
-        faulthandler.register(_native.SETUP_ALARM, file, chain=True)
-        timer = _native.SetupTimer(seconds)
-    try:
-        yield
-    finally:
-        if timer is not None:
-            timer.stop()
-            faulthandler.unregister(_native.SETUP_ALARM)
-        if not speaks_already:
-            faulthandler.disable()

@@ -1,6 +1,6 @@
-"""The modules that source code imports, each with the reason.
+"""Imports in source code, each with its reason.
 
-Nothing is run. What only a run could tell, such as a name of a module that is computed, is noted and not guessed.
+The scan runs no code. What only a run can tell, such as a computed module name, becomes a note instead of a guess.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: The code does not run without it; runs without it, too; never imports it when it runs here.
+#: The code cannot run without the module; can run without it; never imports it on this machine.
 REQUIRED, OPTIONAL, NEVER = "required", "optional", "never"
-#: What catches an import that fails.
+#: Exception classes whose handlers catch a failed import.
 _CATCHES = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 _EXITS = ("sys.exit", "exit", "quit", "os._exit")
 _DYNAMIC = ("importlib.import_module", "import_module", "__import__", "importlib.__import__")
@@ -27,45 +27,45 @@ _DYNAMIC = ("importlib.import_module", "import_module", "__import__", "importlib
 class Import:
     """One import of one module."""
 
-    #: Absolute.
+    #: Absolute name of the module.
     module: str
-    #: Where it is imported, or what shows that it is needed.
+    #: Location of the import, or other evidence that the module is needed.
     why: str
-    #: What is taken from the module: any of these may be a module of its own.
+    #: Names that are imported from the module. Each may be a module itself.
     names: tuple[str, ...] = ()
     need: str = REQUIRED
-    #: It is not needed if one of these is there, since it stands in for them.
+    #: Modules that this one replaces. If one of them is available, this one is not needed.
     unless: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass
 class Scan:
-    """What a look at a piece of code came to."""
+    """Result of scanning a piece of code."""
 
     imports: list[Import] = dataclasses.field(default_factory=list)
-    #: What could not be told, a line each.
+    #: Remarks about imports that could not be determined, one per line.
     notes: list[str] = dataclasses.field(default_factory=list)
 
     def extend(self, other: Scan) -> None:
-        """Adds what another look came to."""
+        """Adds the result of another scan."""
         self.imports += other.imports
         self.notes += other.notes
 
 
 def of_source(source: str | bytes, name: str, package: str = "") -> Scan:
-    """Scans source; raises ``SyntaxError``. ``package`` is what its relative imports are relative to."""
+    """Scans source code; raises ``SyntaxError``. ``package`` is the package that relative imports start from."""
     return of_statements(ast.parse(source, name).body, name, package)
 
 
 def of_statements(statements: Iterable[ast.stmt], name: str, package: str = "") -> Scan:
-    """Scans some of the statements of a file that has this name."""
+    """Scans some statements of the file with this name."""
     visitor = _Visitor(name, package)
     visitor.visit_all(statements)
     return visitor.scan
 
 
 def absolute(module: str, level: int, package: str) -> str | None:
-    """The absolute name of what is imported relative to a package; ``None`` if it would be outside of all."""
+    """Returns the absolute name of a relative import; ``None`` if it leads out of the outermost package."""
     if level == 0:
         return module or None
     parents = package.split(".") if package else []
@@ -75,7 +75,7 @@ def absolute(module: str, level: int, package: str) -> str | None:
 
 
 class _Visitor(ast.NodeVisitor):
-    """Walks statements, and knows under which circumstances each is run."""
+    """A visitor that tracks the conditions under which each statement runs."""
 
     def __init__(self, name: str, package: str) -> None:
         self.scan = Scan()
@@ -86,7 +86,7 @@ class _Visitor(ast.NodeVisitor):
         self._unless: tuple[str, ...] = ()
 
     def visit_all(self, nodes: Iterable[ast.AST]) -> None:
-        """Visits one after the other."""
+        """Visits nodes one after the other."""
         for node in nodes:
             self.visit(node)
 
@@ -98,7 +98,7 @@ class _Visitor(ast.NodeVisitor):
         module = absolute(node.module or "", node.level, self._package)
         if module is None:
             written = "." * node.level + (node.module or "")
-            self._note(node, f"from {written} import ... leads out of every package")
+            self._note(node, f"from {written} import ... leads outside all packages")
         elif module != "__future__":
             names = tuple(alias.name for alias in node.names if alias.name != "*")
             self._add(node, module, names)
@@ -151,17 +151,17 @@ class _Visitor(ast.NodeVisitor):
     def _add_dynamic(self, node: ast.Call) -> None:
         written = node.args[0] if node.args else None
         if not isinstance(written, ast.Constant) or not isinstance(written.value, str):
-            self._note(node, f"{ast.unparse(node)[:60]}: only a run tells which module that is")
+            self._note(node, f"{ast.unparse(node)[:60]}: only a run can show which module that is")
             return
         text = written.value
         module = absolute(text.lstrip("."), len(text) - len(text.lstrip(".")), self._base(node))
         if module is None:
-            self._note(node, f"{ast.unparse(node)[:60]}: relative to a package that is not known")
+            self._note(node, f"{ast.unparse(node)[:60]}: relative to an unknown package")
         else:
             self._add(node, module)
 
     def _base(self, node: ast.Call) -> str:
-        """What a dynamic import is relative to."""
+        """Returns the package that a dynamic import is relative to."""
         given = [*node.args[1:2], *(one.value for one in node.keywords if one.arg == "package")]
         if given and isinstance(given[0], ast.Constant):
             return str(given[0].value)
@@ -180,7 +180,7 @@ class _Visitor(ast.NodeVisitor):
 
     @contextlib.contextmanager
     def _under(self, need: str) -> Iterator[None]:
-        """Within the block nothing is needed more than this."""
+        """Limits the need of imports within the block to ``need``."""
         outer = self._need
         if NEVER in (outer, need):
             self._need = NEVER
@@ -191,7 +191,7 @@ class _Visitor(ast.NodeVisitor):
 
 
 def _need_of(holds: bool | None, test: ast.expr) -> str:
-    """How much the body of an ``if`` is needed."""
+    """Returns how much the body of an ``if`` is needed."""
     if holds is False:
         return NEVER
     calls = (node.func for node in ast.walk(test) if isinstance(node, ast.Call))
@@ -200,7 +200,7 @@ def _need_of(holds: bool | None, test: ast.expr) -> str:
 
 
 def _catches(caught: ast.expr | None) -> bool:
-    """Whether a handler is for imports that fail, too."""
+    """Returns whether a handler catches failed imports."""
     if caught is None:
         return True
     each = caught.elts if isinstance(caught, ast.Tuple) else [caught]
@@ -215,7 +215,7 @@ def _suppresses(item: ast.withitem) -> bool:
 
 
 def _gives_up(body: list[ast.stmt]) -> bool:
-    """Whether a handler ends what was tried, so that the import is needed after all."""
+    """Returns whether a handler raises or exits, so that the import is required after all."""
     for statement in body:
         if isinstance(statement, ast.Raise):
             return True

@@ -1,6 +1,6 @@
-"""Layers: images of what a context needs of the caller's packages and modules, for nodes that do not have it.
+"""Layers: images of the caller's packages and modules that a context needs, for nodes that lack them.
 
-Distributions are one layer and the user's own code is another: that is small, and changes more often.
+All distributions form one layer. The user's own code forms another, because it is small and changes more often.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from gristmill._context.discovery import Discovery
     from gristmill._context.distributions import Distribution
 
-    #: Digest, where the image is or is opened, and the distributions that are in it; none for the user's own code.
+    #: Digest, path of the image or of the opened image, and the distributions in it; no distributions for the user's
+    #: code.
     Layer = tuple[str, str, list[tuple[str, str]]]
 
-#: Where in an image is what is imported.
+#: Folder of importable files in an image.
 _PLACE = "site-packages"
 
 
 def pack(setup: Callable[..., Any], preload: Sequence[str]) -> list[Layer]:
-    """The layers of what a setup and the program that declares it import: packed, unless they were before."""
+    """Returns the layers of what a setup and its program import. Packs each layer unless its image exists already."""
     from gristmill._context import discovery
     from gristmill._images import build
     from gristmill._images.recipe import Recipe
@@ -47,13 +48,17 @@ def pack(setup: Callable[..., Any], preload: Sequence[str]) -> list[Layer]:
 
 
 def enter(layers: Sequence[Layer]) -> None:
-    """Has this process import what is in layers from there."""
+    """Makes this process import the content of the layers from their folders."""
     for _, path, _ in reversed(layers):
         sys.path.insert(0, os.path.join(path, _PLACE))
 
 
 def is_needed(layer: Layer) -> bool:
-    """Whether this node lacks something that is in a layer, or has it in another version."""
+    """Returns whether this node needs a layer.
+
+    It does if the layer is the user's own code, or if the node lacks one of the layer's distributions or has it in
+    another version.
+    """
     from gristmill._context.difference import difference
 
     _, _, named = layer
@@ -68,7 +73,7 @@ def _installed() -> list[tuple[str, str]]:
 
 
 def _files_of(distribution: Distribution) -> Iterator[tuple[str, str]]:
-    """Where in the image each file of a distribution is, and where it is here. Scripts are left out."""
+    """Yields the path in the image and the local path of each file of a distribution, without scripts."""
     roots = [distribution.root, *map(os.path.dirname, distribution.tops)]
     for path, _ in distribution.files():
         root = next((root for root in roots if path.startswith(root + os.sep)), None)
@@ -77,7 +82,7 @@ def _files_of(distribution: Distribution) -> Iterator[tuple[str, str]]:
 
 
 def _own_code(found: Discovery) -> Iterator[tuple[str, str]]:
-    """The same of the user's modules."""
+    """Yields the path in the image and the local path of each of the user's modules that is sent as a file."""
     for file in found.files:
         if file.how != "as a file":
             continue

@@ -1,7 +1,8 @@
-"""Where modules are, found without importing any of them.
+"""Locations of modules, found without importing them.
 
-Packages may lie in several folders, and parts of one in different distributions, so a module is looked up level by
-level and every file on the way counts. A module that makes others while it is imported is taken for their file.
+A package may span several folders, and its parts may belong to different distributions. The finder therefore looks up a
+module level by level, and every file on the way counts. A module that a parent creates while it is imported is
+represented by the file of that parent.
 """
 
 from __future__ import annotations
@@ -20,70 +21,70 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SOURCE, _COMPILED = ".py", tuple(importlib.machinery.EXTENSION_SUFFIXES)
-#: Those of the interpreter, whose work is done here level by level.
+#: Finders of the interpreter. This module does their work level by level.
 _STANDARD_FINDERS = ("BuiltinImporter", "FrozenImporter", "PathFinder")
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
-    """Where one module is."""
+class ModuleLocation:
+    """Location of one module."""
 
-    #: As deep as there are files: of ``six.moves.urllib`` it is ``six``.
+    #: Deepest name that has a file: ``six`` for ``six.moves.urllib``.
     module: str
-    #: The files from the outermost package down to it; none for what is built into the interpreter.
+    #: Files from the outermost package down to the module; none for modules that are built into the interpreter.
     files: tuple[str, ...]
     is_package: bool = False
-    #: Folders that packages may be in, and nothing else: no file is behind the name itself.
+    #: True for a set of folders that may contain packages, without a file of its own.
     is_namespace: bool = False
 
     @property
     def file(self) -> str | None:
-        """Its own file."""
+        """File of the module itself."""
         return self.files[-1] if self.files else None
 
     @property
     def package(self) -> str:
-        """What its relative imports are relative to."""
+        """Package that relative imports of the module start from."""
         return self.module if self.is_package else self.module.rpartition(".")[0]
 
     @property
     def is_source(self) -> bool:
-        """Whether there is source to look at."""
+        """True if the module has source code to scan."""
         return bool(self.files) and self.files[-1].endswith(_SOURCE)
 
     @property
     def is_compiled(self) -> bool:
-        """Whether it is machine code, for one version of Python and one kind of machine."""
+        """True if the module is machine code, for one version of Python and one kind of machine."""
         return bool(self.files) and self.files[-1].endswith(_COMPILED)
 
 
 class Finder:
-    """Finds modules on a path as the interpreter would."""
+    """A finder that finds modules on a path as the interpreter would."""
 
     def __init__(self, path: Sequence[str] | None = None) -> None:
         self.path = [os.path.abspath(entry) for entry in (sys.path if path is None else path)]
         self._specs: dict[str, ModuleSpec | None] = {}
 
-    def find(self, module: str) -> Place | None:
-        """Finds a module; ``None`` if it, or a package around it, is nowhere."""
-        place, folders = Place("", ()), self.path
+    def find(self, module: str) -> ModuleLocation | None:
+        """Finds a module; returns ``None`` if the module, or a package around it, does not exist."""
+        location, folders = ModuleLocation("", ()), self.path
         parts = module.split(".")
         for count in range(1, len(parts) + 1):
             spec = self._spec(".".join(parts[:count]), folders)
             if spec is None:
-                # A namespace holds nothing that could make the rest; any other module might.
-                return place if place.files else None
-            place = _next(place, spec)
-            if not place.is_package:
+                # A namespace package has no code that could create the submodule; any other module might.
+                return location if location.files else None
+            location = _next(location, spec)
+            if not location.is_package:
                 break
             folders = list(spec.submodule_search_locations or ())
-        return place
+        return location
 
-    def find_within(self, module: str, name: str) -> Place | None:
-        """Finds the module of that name in a package; ``None`` if the name is of something else."""
+    def find_within(self, module: str, name: str) -> ModuleLocation | None:
+        """Finds the module of that name in a package; returns ``None`` if the name is no module."""
         whole = f"{module}.{name}"
-        place = self.find(whole)
-        return place if place is not None and place.module == whole else None
+        location = self.find(whole)
+        return location if location is not None and location.module == whole else None
 
     def _spec(self, name: str, folders: list[str]) -> ModuleSpec | None:
         if name not in self._specs:
@@ -104,22 +105,22 @@ class Finder:
         return spec
 
 
-def _next(outer: Place, spec: ModuleSpec) -> Place:
-    """The place of a module in the package that was found before."""
+def _next(outer: ModuleLocation, spec: ModuleSpec) -> ModuleLocation:
+    """Returns the location of a module in the package that was found before."""
     is_package = spec.submodule_search_locations is not None
     has_file = spec.loader is not None and spec.has_location and spec.origin is not None
     files = (*outer.files, str(spec.origin)) if has_file else outer.files
-    return Place(spec.name, files, is_package, is_package and spec.loader is None)
+    return ModuleLocation(spec.name, files, is_package, is_package and spec.loader is None)
 
 
 def _is_on(folders: Iterable[str], name: str) -> bool:
-    """Whether a module that the interpreter holds a frozen copy of has a file, too, which is what a reader wants."""
+    """Returns whether a frozen module also has a source file, which is the more useful location."""
     spec = _on_path(name, folders)
     return spec is not None and spec.loader is not None
 
 
 def _on_path(name: str, folders: Iterable[str]) -> ModuleSpec | None:
-    """The first of that name in the folders; the folders of a namespace if there is no other."""
+    """Returns the first module of that name in the folders, else its namespace package, else ``None``."""
     portions: list[str] = []
     for folder in folders:
         with contextlib.suppress(OSError, ImportError):
@@ -138,10 +139,10 @@ def _on_path(name: str, folders: Iterable[str]) -> ModuleSpec | None:
 
 
 def _of_others(name: str, folders: list[str] | None) -> ModuleSpec | None:
-    """What finders of others say, such as those of editable installations."""
+    """Returns the answer of other finders, such as those of editable installations."""
     for finder in _other_finders():
         spec: ModuleSpec | None = None
-        with contextlib.suppress(Exception):  # it is not ours
+        with contextlib.suppress(Exception):  # third-party finders may raise anything
             spec = finder.find_spec(name, folders)
         if spec is not None and spec.loader is not None:
             return spec

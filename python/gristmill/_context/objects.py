@@ -1,7 +1,7 @@
-"""The modules that functions need which are there as objects: lambdas, closures, functions of notebooks and prompts.
+"""Needs of functions that exist as objects: lambdas, closures, functions of notebooks and prompts.
 
-No source is needed. A function that goes to workers by value takes what it uses from around it with it, so all of that
-is looked at, too; one that goes by name needs its module, and no more is said of it here.
+No source is needed. A function that is sent to workers by value carries the objects that it uses, so the scan includes
+them. A function that is sent by name needs its module; this scan does not look into that module.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-#: Items of one container that are looked at: data is long and of one kind, tables of functions are short.
+#: Maximum number of items scanned in one container: long containers hold data of one kind, tables of functions are
+#: short.
 _ITEMS_MAX = 1000
-#: Objects that are looked at in all.
+#: Maximum number of objects that one scan looks at.
 _OBJECTS_MAX = 100_000
-#: Of these nothing has to be brought.
+#: Types whose objects need no module.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, range, types.EllipsisType)
 
 
 @dataclasses.dataclass
 class Reached:
-    """What functions were found to need."""
+    """Needs that were found from some functions."""
 
     scan: Scan = dataclasses.field(default_factory=Scan)
-    #: Functions and classes that go by value.
+    #: Functions and classes that are sent by value.
     by_value: list[str] = dataclasses.field(default_factory=list)
 
 
 def of_objects(objects: Iterable[Any]) -> Reached:
-    """Looks at functions, or whatever else is to go to workers, and all that they take along."""
+    """Scans functions or other objects that are sent to workers, with everything that they carry."""
     walk = _Walk()
     for one in objects:
         walk.waiting.append((one, f"{_name_of(one)} itself"))
@@ -48,23 +49,26 @@ def of_objects(objects: Iterable[Any]) -> Reached:
 
 
 class _Walk:
-    """Goes from object to object, each once."""
+    """A walk over objects that visits each object once."""
 
     def __init__(self) -> None:
         self.reached = Reached()
-        #: Objects that are still to be looked at, each with what led there.
+        #: Objects still to scan, each with the reason why it is needed.
         self.waiting: deque[tuple[Any, str]] = deque()
-        #: By identity; kept, so that no identity is used twice.
+        #: Visited objects by identity. The walk keeps them alive, so that no identity is used twice.
         self._seen: dict[int, Any] = {}
 
     def run(self) -> None:
-        """Looks at all that waits, and at what that leads to."""
+        """Scans all waiting objects, and the objects that they lead to."""
         while self.waiting:
             one, why = self.waiting.popleft()
             if id(one) in self._seen or isinstance(one, _PLAIN):
                 continue
             if len(self._seen) == _OBJECTS_MAX:
-                text = f"more than {_OBJECTS_MAX:,} objects go along: {why} and what follows was not looked at"
+                text = (
+                    f"more than {_OBJECTS_MAX:,} objects are sent with the function: {why} "
+                    "and later ones were not examined"
+                )
                 self.reached.scan.notes.append(text)
                 return
             self._seen[id(one)] = one
@@ -121,7 +125,7 @@ class _Walk:
                 self._follow([value], f"{name!r} of {label}")
 
     def _value(self, one: Any, why: str) -> None:
-        """An instance: its class, and what it holds."""
+        """Scans an instance: its class, and the objects that it holds."""
         kind = type(one)
         self._follow([kind], f"an object of {kind.__qualname__}, which is {why}")
         self._follow(_parts_of(one), why)
@@ -137,7 +141,7 @@ class _Walk:
 
 
 def _parts_of(one: Any) -> Iterator[Any]:
-    """What the standard library's wrappers and containers hold."""
+    """Yields the objects inside wrappers and containers of the standard library."""
     if isinstance(one, types.MethodType):
         yield from (one.__func__, one.__self__)
     elif isinstance(one, functools.partial):
@@ -156,13 +160,13 @@ def _parts_of(one: Any) -> Iterator[Any]:
 
 
 def _is_by_value(one: type) -> bool:
-    """Whether a class that cannot be imported was made in Python here, and not in a compiled module."""
+    """Returns whether a class that cannot be imported was defined in Python, and not in a compiled module."""
     module = sys.modules.get(one.__module__)
     return module is None or one.__module__ == "__main__" or "<locals>" in one.__qualname__
 
 
 def _deepest_module(value: Any, names: tuple[str, ...]) -> tuple[Any, str]:
-    """Follows ``a.b.c`` as long as it leads from module to module: ``google`` alone would say nothing."""
+    """Follows ``a.b.c`` while it leads from module to module: ``google`` alone would name no code."""
     used = names[0]
     for name in names[1:]:
         inner = getattr(value, name, None) if isinstance(value, types.ModuleType) else None

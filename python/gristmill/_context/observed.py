@@ -1,8 +1,8 @@
-"""What a program really imports and reads, seen in a run of it.
+"""Imports and reads of a program, observed in a real run.
 
-The run is the program's own, in the interpreter and the environment of this process; processes that it starts are seen,
-too, workers of an executor among them. Not seen are files that compiled code opens without the interpreter's help, and
-Python processes that are told to ignore their environment (``-E``, ``-I``, ``-S``).
+The run uses the interpreter and the environment of this process. Processes that the program starts are observed too,
+including the workers of an executor. Two things are not observed: files that compiled code opens without the
+interpreter, and Python processes that ignore their environment (``-E``, ``-I``, ``-S``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "observing")
-#: Calls one function, which comes pickled on standard input, behind the path that it is found on.
+#: Program that calls one function. Standard input holds the pickled ``sys.path``, then the pickled function and
+#: arguments.
 _CALL = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
     "function, args = pickle.load(sys.stdin.buffer); function(*args)"
@@ -29,7 +30,7 @@ _CALL = (
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """A file that was there before the run, and was read in it."""
+    """A file that existed before the run and was read in it."""
 
     path: str
     size: int
@@ -37,21 +38,21 @@ class Input:
 
 @dataclasses.dataclass(frozen=True)
 class Observed:
-    """What was seen in a run."""
+    """Observations of one run."""
 
-    #: Modules that were looked for, whether they were found or not, in order.
+    #: Modules that the program searched for, found or not, in order.
     modules: tuple[str, ...]
     inputs: tuple[Input, ...]
-    #: The exit status of the program; negative: the signal that ended it.
+    #: Exit status of the program; a negative number is the signal that ended it.
     status: int
 
 
 def of_program(
     program: str, arguments: Sequence[str] = (), folders: Sequence[str] = ()
 ) -> Observed:
-    """Runs a program; ``folders`` are those besides the working directory whose files count as data.
+    """Runs a program. Data files are those in the working directory and in ``folders``.
 
-    What it prints goes to standard error.
+    The output of the program goes to standard error.
     """
     return _observe([sys.executable, program, *arguments], None, folders)
 
@@ -59,7 +60,7 @@ def of_program(
 def of_call(
     function: Callable[..., Any], args: Sequence[Any] = (), folders: Sequence[str] = ()
 ) -> Observed:
-    """Runs one call of a function, which goes to its process by value if need be."""
+    """Runs one call of a function, which is sent to the new process by value if necessary."""
     import cloudpickle
 
     given = cloudpickle.dumps(sys.path) + cloudpickle.dumps((function, tuple(args)))
@@ -71,7 +72,7 @@ def _observe(command: list[str], given: bytes | None, folders: Sequence[str]) ->
         environment = {**os.environ, "GRISTMILL_OBSERVED": log.name}
         later = [environment["PYTHONPATH"]] if environment.get("PYTHONPATH") else []
         environment["PYTHONPATH"] = os.pathsep.join([_FOLDER, *later])
-        # Flushed first: the child writes to the same places.
+        # The child writes to the same streams, so pending output is flushed first.
         sys.stdout.flush()
         ended = subprocess.run(command, input=given, env=environment, stdout=2, check=False)
         lines = list(_parsed(log.read()))
@@ -82,7 +83,7 @@ def _observe(command: list[str], given: bytes | None, folders: Sequence[str]) ->
 
 
 def _parsed(text: bytes) -> Iterator[tuple[str, str]]:
-    """Each line of a log; those that are none are left out, since anybody may have written them."""
+    """Yields the valid lines of a log. Other processes may have written invalid lines, which are skipped."""
     for line in text.decode("ascii", "replace").split("\n"):
         how, _, what = line.partition(" ")
         try:
@@ -94,7 +95,7 @@ def _parsed(text: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _inputs(lines: Iterable[tuple[str, str]], within: list[str]) -> Iterator[Input]:
-    """Data files that were read before anybody had written them."""
+    """Yields the data files that were read before the run had written them."""
     own = [folder for folder in {sys.prefix, sys.base_prefix} if not _is_below(within[0], [folder])]
     seen: set[str] = set()
     for how, path in lines:

@@ -1,4 +1,4 @@
-"""A context's environment: a folder of packages, or an image of one, in the place of those that the caller has."""
+"""Environment of a context: a folder of packages, or an image of one, that replaces the caller's packages."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gristmill._images.opening import Opened
 
-#: Where an environment has what it imports from.
+#: Folder of importable packages in an environment.
 _PACKAGES = os.path.join(
     "lib", f"python{sys.version_info[0]}.{sys.version_info[1]}", "site-packages"
 )
-#: The image that this process imports from.
+#: Image that this process imports from.
 _opened: Opened | None = None
 
 
 def describe(environment: str | os.PathLike[str] | None) -> tuple[str, str] | None:
-    """Names an environment to workers: its path, and the digest of the image that it is, or nothing.
+    """Describes an environment for workers: its path, and the digest of its image or an empty string for a folder.
 
-    Raises ``ValueError`` if it is no environment for this interpreter, or is not there.
+    Raises ``ValueError`` if the path does not exist or is no environment for this interpreter.
     """
     if environment is None:
         return None
@@ -30,19 +30,19 @@ def describe(environment: str | os.PathLike[str] | None) -> tuple[str, str] | No
         _packages_of(path)
         return path, ""
     if not os.path.exists(path):
-        raise ValueError(f"the environment {path} is not there")
+        raise ValueError(f"the environment {path} does not exist")
     from gristmill import _native
 
     return path, _native.image_digest(path)
 
 
 def enter(described: tuple[str, str]) -> None:
-    """Has this process import from an environment, and programs that it starts be found there.
+    """Makes this process import from an environment, and find programs there.
 
-    Raises ``ImageError`` for an image that cannot be opened, ``ValueError`` for what is no environment.
+    Raises ``ImageError`` if an image cannot be opened, and ``ValueError`` if the folder is no environment.
     """
     global _opened
-    # What is needed of the caller's packages is loaded from there; all else comes from the environment.
+    # Gristmill's own needs are loaded from the caller's packages first; everything else comes from the environment.
     import cloudpickle  # noqa: F401
     import threadpoolctl  # noqa: F401
 
@@ -65,7 +65,7 @@ def _packages_of(path: str) -> str:
     packages = os.path.join(path, _PACKAGES)
     if not os.path.isdir(packages):
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        raise ValueError(f"{path} is no environment of Python {version}: it has no {_PACKAGES}")
+        raise ValueError(f"{path} is not an environment of Python {version}: it has no {_PACKAGES}")
     return packages
 
 

@@ -1,4 +1,4 @@
-"""The part of a program that one of its functions needs: its statement, and those that what it uses comes from."""
+"""Part of a program that one of its functions needs: its statement, and those that define the names it uses."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ if TYPE_CHECKING:
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _Import = ast.Import | ast.ImportFrom
-#: Statements that hold others which are at the module's level, too.
+#: Compound statements that contain other statements at module level.
 _BLOCKS = (ast.If, ast.Try, ast.TryStar, ast.With, ast.For, ast.While)
 
 
 def part_of(tree: ast.Module, name: str) -> list[ast.stmt]:
-    """The statements at the level of the module that a function needs, in their order; raises ``LookupError``.
+    """Returns the module-level statements that a function needs, in source order; raises ``LookupError``.
 
-    ``name`` is of a function, a class or whatever else the module gives a name to; of ``Class.method`` the whole class
-    is taken. Which statements count is told by names alone, so it may be more than the function needs and is not less.
+    ``name`` is the name of a function, a class or another object of the module. ``Class.method`` selects the whole
+    class.
+    The selection compares names only, so it may contain more than the function needs, but never less.
     """
     binding: dict[str, list[ast.stmt]] = {}
     for statement in tree.body:
@@ -42,12 +43,12 @@ def part_of(tree: ast.Module, name: str) -> list[ast.stmt]:
 
 
 def functions_of(tree: ast.Module) -> list[str]:
-    """The names of the functions and classes that a module defines, for whoever named another one."""
+    """Returns the names of the functions and classes that a module defines, for messages about an unknown name."""
     return [statement.name for statement in tree.body if isinstance(statement, _Definition)]
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
-    """Names that a statement gives something to, also within what it calls ``global``."""
+    """Yields the names that a statement binds, including names that it declares ``global``."""
     if isinstance(statement, _Definition):
         yield statement.name
     elif isinstance(statement, _Import):
@@ -74,7 +75,7 @@ def _bound_within(node: ast.AST) -> Iterator[str]:
 
 
 def _stored(node: ast.AST) -> Iterator[str]:
-    """Names that are assigned to, and those of objects that are changed: ``table[key] = value``."""
+    """Yields the names that a node assigns, and those of objects that it changes: ``table[key] = value``."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.Name) and isinstance(inner.ctx, (ast.Store, ast.Del)):
             yield inner.id
@@ -87,7 +88,7 @@ def _stored(node: ast.AST) -> Iterator[str]:
 
 
 def _used(statement: ast.stmt) -> set[str]:
-    """Names that a statement may look up."""
+    """Returns the names that a statement may look up."""
     return {
         node.id
         for node in ast.walk(statement)

@@ -1,6 +1,6 @@
-"""What installers wrote down of files: ``RECORD`` of wheels, ``egg-info`` of older distributions, ``conda-meta``.
+"""File lists that installers write: ``RECORD`` of wheels, ``egg-info`` of older distributions, ``conda-meta``.
 
-Sizes and counts leave compiled bytecode aside, which is made anew wherever it is missing.
+Sizes and counts exclude compiled bytecode, which Python creates again whenever it is missing.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ _FIRST_PART = re.compile(rb'^"?([^/,"\r\n]+)', re.MULTILINE)
 
 
 class Recorded:
-    """The files of one distribution, relative to one folder. Little is read before it is asked for."""
+    """Files of one distribution, relative to one folder. The text is parsed only on demand."""
 
     def __init__(self, root: str, text: bytes) -> None:
         self.root = root
-        #: Begins each line with a file, and that with nothing else.
+        #: Text of the record. A line break precedes every line, and every line begins with a file.
         self._text = b"\n" + text.replace(b"\r\n", b"\n")
 
     def first_parts(self) -> set[bytes]:
-        """The names of the files and folders that lie directly in the root, and perhaps some that do not."""
+        """Returns the names of the files and folders directly in the root. The result may contain other names too."""
         return set(_FIRST_PART.findall(self._text))
 
     def has(self, path: str) -> bool:
-        """Whether it names the file, given relative to the root with ``/``."""
+        """Returns whether the record lists the file, given relative to the root with ``/``."""
         line = b"\n" + os.fsencode(path)
         return line + b"," in self._text or line + b"\n" in self._text
 
     def files(self) -> Iterator[tuple[str, int]]:
-        """Each file, absolute, and its size in bytes; not those that are gone."""
+        """Yields the absolute path and the size in bytes of each file that exists or has a recorded size."""
         lines = os.fsdecode(self._text).split("\n")
         for row in csv.reader(line for line in lines if line):
             if is_bytecode(row[0]):
@@ -48,7 +48,7 @@ class Recorded:
                 yield path, size
 
     def lines(self, suffix: str) -> list[str]:
-        """The files, relative to the root, whose names end so."""
+        """Returns the files, relative to the root, whose names end with ``suffix``."""
         end = os.fsencode(suffix)
         if end + b"," not in self._text and end + b"\n" not in self._text:
             return []
@@ -57,7 +57,7 @@ class Recorded:
 
 
 def of_metadata(folder: str) -> Recorded | None:
-    """What a ``dist-info`` or ``egg-info`` says; ``None`` if it names no files."""
+    """Returns the file list of a ``dist-info`` or ``egg-info``; ``None`` if it has none."""
     root = os.path.dirname(folder)
     text = read(os.path.join(folder, "RECORD"))
     if text is not None:
@@ -71,7 +71,7 @@ def of_metadata(folder: str) -> Recorded | None:
 
 
 class CondaPackages:
-    """What conda, mamba or pixi installed into a prefix, by the files that they left in ``conda-meta``."""
+    """Packages that conda, mamba or pixi installed into a prefix, from the records in ``conda-meta``."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = os.path.realpath(prefix)
@@ -79,7 +79,7 @@ class CondaPackages:
         self._records: dict[str, dict[str, Any]] = {}
 
     def owner(self, file: str) -> dict[str, Any] | None:
-        """The record of the package that a file belongs to."""
+        """Returns the record of the package that a file belongs to, or ``None``."""
         folder, name = os.path.split(file)
         inside = os.path.relpath(os.path.join(os.path.realpath(folder), name), self.prefix)
         needle = json.dumps(inside).encode()
@@ -89,7 +89,7 @@ class CondaPackages:
         return None
 
     def get(self, name: str) -> dict[str, Any] | None:
-        """The record of the package of that name."""
+        """Returns the record of the package of that name, or ``None``."""
         return self._record(name) if name in self._all() else None
 
     def _record(self, name: str) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class CondaPackages:
         return self._records[name]
 
     def _all(self) -> dict[str, bytes]:
-        """The text of each record, by the name of its package."""
+        """Returns the text of each record, by package name."""
         if self._texts is None:
             self._texts = {}
             folder = os.path.join(self.prefix, "conda-meta")
@@ -111,7 +111,7 @@ class CondaPackages:
 
 
 def conda_files(record: dict[str, Any], prefix: str) -> Iterator[tuple[str, int]]:
-    """Each file of a conda package, absolute, and its size in bytes."""
+    """Yields the absolute path and the size in bytes of each file of a conda package."""
     sizes = {
         path.get("_path"): path.get("size_in_bytes")
         for path in record.get("paths_data", {}).get("paths", ())
@@ -126,7 +126,7 @@ def conda_files(record: dict[str, Any], prefix: str) -> Iterator[tuple[str, int]
 
 
 def files_below(tops: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """The files below some folders, and those of them that are files themselves."""
+    """Yields the path and the size in bytes of each file below some folders, and of each top that is a file itself."""
     for top in tops:
         if os.path.isfile(top):
             yield top, size_of(top) or 0
@@ -140,12 +140,12 @@ def files_below(tops: Iterable[str]) -> Iterator[tuple[str, int]]:
 
 
 def is_bytecode(path: str) -> bool:
-    """Whether the interpreter can make this file anew."""
+    """Returns whether a file is bytecode that the interpreter can create again."""
     return path.endswith(".pyc") and "__pycache__" in path
 
 
 def size_of(path: str) -> int | None:
-    """The size of a file in bytes; ``None`` if there is none."""
+    """Returns the size of a file in bytes; ``None`` if it does not exist."""
     try:
         return os.lstat(path).st_size
     except OSError:
@@ -153,7 +153,7 @@ def size_of(path: str) -> int | None:
 
 
 def read(path: str) -> bytes | None:
-    """The bytes of a file; ``None`` if it cannot be read."""
+    """Returns the bytes of a file; ``None`` if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -162,7 +162,7 @@ def read(path: str) -> bytes | None:
 
 
 def parse(text: bytes | None) -> dict[str, Any]:
-    """The object that a file of somebody else's says in JSON; an empty one if it does not."""
+    """Returns the object in a JSON file of another program; an empty dict if the text is no JSON object."""
     try:
         found = json.loads(text or b"{}")
     except ValueError:

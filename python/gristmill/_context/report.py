@@ -1,4 +1,4 @@
-"""What was found, as lines that fit a terminal of 100 columns."""
+"""Result of a discovery as lines that fit a terminal of 100 columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDTH = 100
 
 
 def lines(found: Discovery) -> list[str]:
-    """All that is shown."""
+    """Returns the whole report."""
     blocks = (
         _environment(found.environment),
         _imports(found.modules),
@@ -66,8 +66,8 @@ def _imports(modules: Sequence[Module]) -> Iterator[str]:
 def _without_distribution(one: Module) -> str:
     if one.kind == NOWHERE:
         return "not here, optional" if one.need == OPTIONAL else "NOT FOUND"
-    told = {LOCAL: "your code", OURS: "on every node", NAMESPACE: "only a folder"}
-    return told.get(one.kind, "of no distribution")
+    kinds = {LOCAL: "your code", OURS: "on every node", NAMESPACE: "only a folder"}
+    return kinds.get(one.kind, "of no distribution")
 
 
 def _distributions(found: Discovery) -> Iterator[str]:
@@ -130,13 +130,13 @@ def _reasons(all_of_them: Sequence[str]) -> str:
 
 
 def _near(path: str) -> str:
-    """A path as it is seen from here, if it lies below."""
+    """Returns a path relative to the working directory if it is below it."""
     near = os.path.relpath(path)
     return path if near.startswith("..") else near
 
 
 def size_text(size: int) -> str:
-    """A number of bytes with three digits that count."""
+    """Returns a number of bytes as text with three significant digits."""
     for unit, whole in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if size >= whole:
             return (
@@ -148,7 +148,7 @@ def size_text(size: int) -> str:
 
 
 def _row(widths: Sequence[int], cells: Sequence[str]) -> str:
-    """Cells in columns; those with a negative width are pushed to the right."""
+    """Returns cells as a row of columns; a negative width aligns the cell to the right."""
     made = []
     for width, cell in zip(widths, cells, strict=True):
         text = _cut(cell, abs(width))
@@ -162,7 +162,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _tail(path: str, width: int) -> str:
-    """A path whose end is to be seen."""
+    """Returns a path, cut at its beginning if it is too long."""
     return path if len(path) <= width else f"...{path[3 - width :]}"
 
 
@@ -176,5 +176,5 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """Text without what a terminal would obey: it holds words of other people's files."""
+    """Returns text without control characters, which a terminal might obey: it quotes other people's files."""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)

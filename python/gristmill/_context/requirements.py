@@ -1,4 +1,4 @@
-"""What distributions require in turn, by their metadata."""
+"""Requirements of distributions, from their metadata."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 
     from gristmill._context.distributions import Distribution, Installed
 
-#: Conda's packages that are the interpreter, which is there already.
+#: Conda packages of the interpreter itself, which exists on the node already.
 _INTERPRETER = frozenset({"python", "python_abi", "pypy", "cpython"})
 
 
 @dataclasses.dataclass
 class Needed:
-    """One distribution of the whole set."""
+    """One distribution of the result."""
 
     distribution: Distribution
-    #: The program, or what it runs, imports it.
+    #: True if the program, or code that it runs, imports the distribution.
     is_imported: bool = False
-    #: Names of those that require it.
+    #: Names of the distributions that require it.
     required_by: list[str] = dataclasses.field(default_factory=list)
-    #: What was asked of it besides itself.
+    #: Extras of the distribution that are required.
     extras: set[str] = dataclasses.field(default_factory=set)
 
 
 def closure(
     installed: Installed, first: Iterable[Distribution]
 ) -> tuple[dict[str, Needed], list[str]]:
-    """All that some distributions require, these included, by key; and what about it is not as it should be.
+    """Returns some distributions and all that they require, by key; and notes about broken requirements.
 
-    A requirement that is not installed is a note and no more: what runs here runs without it.
+    A requirement that is not installed only adds a note, because the program runs here without it.
     """
     needed = {one.key: Needed(one, is_imported=True) for one in first}
     waiting = list(needed)
@@ -62,14 +62,14 @@ def closure(
 
 
 def _of_metadata(installed: Installed, whole: Needed) -> Iterator[tuple[str, set[str], str]]:
-    """Each requirement that holds here: its name, its extras, and what is wrong with it."""
+    """Yields each requirement that applies here: its name, its extras, and its fault if any."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     for text in requirements_of(whole.distribution):
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
-            yield text, set(), f"{text!r}, which is no requirement that can be read"
+            yield text, set(), f"{text!r}, which is not a valid requirement"
             continue
         if _holds(requirement, whole.extras):
             found = installed.get(requirement.name) or installed.get_conda(requirement.name)
@@ -77,7 +77,7 @@ def _of_metadata(installed: Installed, whole: Needed) -> Iterator[tuple[str, set
 
 
 def requirements_of(one: Distribution) -> list[str]:
-    """The requirements of a distribution as its author wrote them."""
+    """Returns the requirements of a distribution as its author wrote them."""
     if one.metadata is not None and one.metadata.endswith(".egg-info"):
         if not os.path.isdir(one.metadata):
             return one.headers("requires-dist")
@@ -86,7 +86,7 @@ def requirements_of(one: Distribution) -> list[str]:
 
 
 def _holds(requirement: Requirement, extras: set[str]) -> bool:
-    """Whether its marker, if any, is true of this interpreter and what was asked for."""
+    """Returns whether the marker of a requirement, if any, holds for this interpreter and the required extras."""
     marker = requirement.marker
     return marker is None or any(marker.evaluate({"extra": extra}) for extra in ["", *extras])
 
@@ -105,7 +105,10 @@ def _wrong(requirement: Requirement, found: Distribution | None) -> str:
 
 
 def _of_conda(installed: Installed, whole: Needed) -> Iterator[tuple[str, set[str], str]]:
-    """Each dependency of a package of conda, but those that are the interpreter or the machine."""
+    """Yields each dependency of a conda package.
+
+    The interpreter's packages and conda's virtual packages (``__glibc`` and the like) are left out.
+    """
     record = whole.distribution.conda or {}
     for text in record.get("depends", ()):
         name = str(text).split()[0]

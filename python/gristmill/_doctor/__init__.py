@@ -1,1 +1,1 @@
-"""``gristmill doctor``: what works on this machine and what does not, and what to do about it."""
+"""``gristmill doctor``: a check of what works on this machine and what does not, with advice."""

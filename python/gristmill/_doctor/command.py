@@ -1,4 +1,4 @@
-"""The command: looks at everything, says what it found, and ends with 1 if something does not work."""
+"""The ``gristmill doctor`` command: it runs all checks, prints the findings, and ends with 1 if something fails."""
 
 from __future__ import annotations
 
@@ -27,32 +27,42 @@ _LOOKS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Says what the command understands."""
+    """Adds the arguments of the command."""
     parser.add_argument(
         "--report",
         metavar="FILE",
-        help="writes what was found, and what helps to understand it, for a bug report",
+        help="writes a report for a bug report: the findings, the settings and the versions",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Looks; gives the exit status."""
+    """Runs all checks and returns the exit status."""
     found: list[Finding] = []
     for look in _LOOKS:
         for finding in look():
             found.append(finding)
             print(finding, flush=True)
-    if options.report is not None:
-        with open(options.report, "w") as file:
-            file.write("\n".join([*map(str, found), "", *_details(), ""]))
+    is_written = options.report is None or _write(options.report, found)
     count = sum(finding.grade == "bad" for finding in found)
     if count:
-        print(f"{count} of these must be mended before the engine can be used", file=sys.stderr)
-    return 1 if count else 0
+        print(f"{count} of these must be repaired before the engine can run", file=sys.stderr)
+    return 1 if count or not is_written else 0
+
+
+def _write(path: str, found: list[Finding]) -> bool:
+    """Writes the report. If that fails, prints the reason and returns ``False``."""
+    text = "\n".join([*map(str, found), "", *_details(), ""])
+    try:
+        with open(path, "w") as file:
+            file.write(text)
+    except OSError as error:
+        print(f"gristmill doctor: cannot write {path}: {error.strerror}", file=sys.stderr)
+        return False
+    return True
 
 
 def _details() -> list[str]:
-    """Facts of this process; of the environment only the names, since values can be secrets."""
+    """Returns facts about this process. Of the environment they have only the names, since values can be secrets."""
     made = ["environment: " + " ".join(sorted(os.environ))]
     for path in ("/proc/self/limits", "/proc/self/cgroup", "/proc/self/status"):
         try:

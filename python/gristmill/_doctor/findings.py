@@ -1,4 +1,4 @@
-"""What a look at one thing came to."""
+"""Results of the checks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One line of the doctor's."""
+    """One line of the doctor's output."""
 
     #: ``ok``, ``note`` (slower, or missing something that few need) or ``bad`` (does not work).
     grade: str
@@ -19,15 +19,15 @@ class Finding:
 
 
 def ok(what: str, text: str) -> Finding:
-    """It works."""
+    """Returns the finding that something works."""
     return Finding("ok", what, text)
 
 
 def note(what: str, text: str) -> Finding:
-    """It works with less."""
+    """Returns the finding that something works with less."""
     return Finding("note", what, text)
 
 
 def bad(what: str, text: str) -> Finding:
-    """It does not work."""
+    """Returns the finding that something does not work."""
     return Finding("bad", what, text)

@@ -1,4 +1,4 @@
-"""How images of environments would be opened on this machine, and where they would be."""
+"""Checks of how this machine would open images of environments, and of the folder for them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: File systems that are memory: what is unpacked there is missing elsewhere.
+#: File systems in memory: unpacked files take memory that is missing elsewhere.
 _IN_MEMORY = ("tmpfs", "ramfs")
 
 
 def disk() -> Iterator[Finding]:
-    """The folder for open images."""
+    """Checks the folder for open images."""
+    from gristmill import _filesystem
     from gristmill._errors import ImageError
     from gristmill._images import storage
     from gristmill._images.node import Node
@@ -24,20 +25,21 @@ def disk() -> Iterator[Finding]:
     except ImageError as error:
         yield note("image folder", str(error))
         return
-    kind, free = storage.type_of(node.folder), storage.free_size(node.folder)
+    kind, free = _filesystem.of(node.folder).name, storage.free_size(node.folder)
     text = (
         f"{node.folder} ({kind}): {free / 1e9:.1f} GB free, images take up to {budget / 1e9:.1f} GB"
     )
     if kind in _IN_MEMORY:
         yield note(
-            "image folder", f"{text}: that is memory: set {storage.LOCAL_VARIABLE} to a disk"
+            "image folder",
+            f"{text}: this folder is in memory: set {storage.LOCAL_VARIABLE} to a disk",
         )
     else:
         yield ok("image folder", text)
 
 
 def ways() -> Iterator[Finding]:
-    """How each format would be opened, and why not by a better way."""
+    """Finds the way to open each format, and the reasons against better ways."""
     from gristmill._errors import ImageError
     from gristmill._images import probes
     from gristmill._images.node import Node
@@ -45,7 +47,7 @@ def ways() -> Iterator[Finding]:
     try:
         node = Node()
     except ImageError:
-        return  # it was said of the folder
+        return  # ``disk`` has reported the error
     for form, possible in probes.WAYS_OF.items():
         what = f"{form} images"
         faults: list[str] = []

@@ -1,4 +1,4 @@
-"""What the machine and its kernel give."""
+"""Checks of the machine and its kernel."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 #: The number of the system call ``membarrier``, by machine.
 _MEMBARRIER = {"x86_64": 324, "aarch64": 283}
-#: Its command for what commands there are, and the one that is used.
+#: Its command that returns the supported commands, and the command that the engine uses.
 _QUERY, _PRIVATE_EXPEDITED = 0, 1 << 3
-#: Open files below which a machine with many workers runs out of them.
+#: The limit of open files below which a machine with many workers runs out of them.
 _FILES_MIN = 4096
-#: Processes that there may be besides a worker for each core: 64 spares, and what looks after all of them.
+#: Processes that there may be besides a worker for each core: 64 spares, and the processes that look after all of them.
 _PROCESSES_BESIDE = 72
 
 
 def versions() -> Iterator[Finding]:
-    """What runs here."""
+    """Reports the versions of Gristmill, Python and the system."""
     from gristmill import build_info
 
     info = build_info()
@@ -39,17 +39,33 @@ def versions() -> Iterator[Finding]:
 
 
 def cores_and_memory() -> Iterator[Finding]:
-    """How much of the machine this process may use."""
+    """Reports how much of the machine this process may use."""
     from gristmill import _native
 
     usable, there = _native.cpu_count(), os.cpu_count() or 1
     yield ok("cores", f"{usable} of {there} can be used")
     if usable == 1:
-        yield note("cores", "with one core nobody polls: each hand-over costs a wake-up")
+        yield note("cores", "with one core no thread polls, so each message costs a wake-up")
     size, there_size = _resources.memory_size(), _resources.memory_of_machine()
     text = f"{size / 1e9:.1f} of {there_size / 1e9:.1f} GB can be used"
-    yield ok("memory", text if size == there_size else f"{text}: a cgroup has that limit")
+    yield ok("memory", text if size == there_size else f"{text}: a cgroup sets this limit")
+    yield _spill_place()
     yield _gpus()
+
+
+def _spill_place() -> Finding:
+    """Reports where payloads go if memory has no room for them."""
+    from gristmill import _native
+
+    place, refusals = _native.spill_place()
+    reasons = "; ".join(f"{directory} {reason}" for directory, reason in refusals)
+    if place is not None:
+        text = f"{place[1] / 1e9:.1f} GB of payloads may go to {place[0]}"
+        return ok("spill", f"{text} ({reasons})" if reasons else text)
+    why = reasons or "GRISTMILL_SPILL_DIR is empty"
+    return note(
+        "spill", f"payloads that do not fit into memory are refused: {why}; set GRISTMILL_SPILL_DIR"
+    )
 
 
 def _gpus() -> Finding:
@@ -57,14 +73,14 @@ def _gpus() -> Finding:
     variables = [name for name in _resources.GPU_LIMITS if name in os.environ]
     if not variables:
         return ok("GPUs", f"{there} found" if there else "none found")
-    text = f"{seen} of {there} can be used: {variables[0]} says so"
+    text = f"{seen} of {there} can be used: {variables[0]} selects them"
     if seen > there:
-        return note("GPUs", f"{text}, and not so many are found")
+        return note("GPUs", f"{text}, and fewer are found")
     return ok("GPUs", text)
 
 
 def limits() -> Iterator[Finding]:
-    """What the system lets one user have."""
+    """Checks the limits that the system sets for one user."""
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files < _FILES_MIN:
         yield note(
@@ -91,19 +107,19 @@ def _processes() -> Finding:
 
 
 def _threads_of_user() -> int:
-    """How many threads this user has, all of which count as processes for the limit."""
+    """Returns the number of this user's threads, all of which count as processes for the limit."""
     count = 0
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
             if os.stat(f"/proc/{entry}").st_uid == os.getuid():
                 count += len(os.listdir(f"/proc/{entry}/task"))
-        except OSError:  # it has just ended
+        except OSError:  # the process has just ended
             continue
     return count
 
 
 def kernel() -> Iterator[Finding]:
-    """The system calls that the engine stands on."""
+    """Checks the system calls that the engine needs."""
     try:
         os.close(os.memfd_create("gristmill-doctor"))
         yield ok("shared memory", "memfd_create works")
@@ -115,6 +131,7 @@ def kernel() -> Iterator[Finding]:
     except OSError as error:
         yield bad("pidfd", f"pidfd_open: {error}: Linux 5.3 or newer, and no filter against it")
     yield _membarrier()
+    yield _forks()
 
 
 def _membarrier() -> Finding:
@@ -123,12 +140,23 @@ def _membarrier() -> Finding:
     if number is not None:
         commands = ctypes.CDLL(None, use_errno=True).syscall(number, _QUERY, 0)
     if commands > 0 and commands & _PRIVATE_EXPEDITED:
-        return ok("membarrier", "writers ring bells without a fence")
-    return note("membarrier", "not here (a container's filter?): both sides use full fences")
+        return ok("membarrier", "writers check the doorbell without a fence")
+    return note("membarrier", "not available (a container's filter?): both sides use full fences")
+
+
+def _forks() -> Finding:
+    from gristmill import _native
+
+    if _native.notices_clone():
+        return ok("forks in tasks", "the engine detects every child that leaves its task")
+    return note(
+        "forks in tasks",
+        "madvise(MADV_WIPEONFORK) is refused: the engine does not detect a child that a raw clone call made",
+    )
 
 
 def network() -> Iterator[Finding]:
-    """Whether nodes could join a client here."""
+    """Checks whether nodes could join a client here."""
     try:
         with socket.create_server(("0.0.0.0", 0)) as server:
             yield ok("ports", f"can listen, for example at {server.getsockname()[1]}")
@@ -139,4 +167,4 @@ def network() -> Iterator[Finding]:
         addresses = sorted({str(found[4][0]) for found in socket.getaddrinfo(name, None)})
         yield ok("host name", f"{name} is {', '.join(addresses)}")
     except OSError as error:
-        yield note("host name", f"{name} is not known to the resolver: {error}")
+        yield note("host name", f"{name} is unknown to the resolver: {error}")

@@ -1,4 +1,4 @@
-"""What happens when the engine is really used."""
+"""Trials of the engine in real use."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-#: Calls that are timed.
+#: The number of calls that are timed.
 _CALLS = 200
-#: Longest wait for a result, seconds.
+#: The longest wait for a result, seconds.
 _LIMIT_S = 30.0
-#: What places agents, or is used beside the engine.
+#: Programs that place agents, and packages that are used beside the engine.
 _PROGRAMS = ("ssh", "srun", "sbatch", "qsub", "mpiexec")
 _PACKAGES = ("cloudpickle", "threadpoolctl", "numpy", "parsl", "ray", "distributed")
 
 
 def here() -> Iterator[Finding]:
-    """An executor of this machine."""
+    """Tries an executor of this machine."""
     yield _try("executor", {})
 
 
 def node() -> Iterator[Finding]:
-    """A node agent on this machine."""
+    """Tries a node agent on this machine."""
     from gristmill import on
 
     yield _try("node agent", {"nodes": on.local(1, 1)})
@@ -58,7 +58,7 @@ def _timed(executor: Any) -> float:
 
 
 def surroundings() -> Iterator[Finding]:
-    """What is there to place agents with, and to work with."""
+    """Reports the programs that can place agents, and the packages that are used beside the engine."""
     found = [name for name in _PROGRAMS if shutil.which(name)]
     yield ok("programs", ", ".join(found) or "none of " + ", ".join(_PROGRAMS))
     for name in _PACKAGES:

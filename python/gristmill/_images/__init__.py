@@ -1,1 +1,1 @@
-"""Environments as images: one file each, built once, named by its hash, opened once on a node."""
+"""Environments as images: one file each, built once, named by its hash, opened once per node."""

@@ -1,7 +1,7 @@
-"""Builds images, each once: what was built is kept in a cache, by what it was built of.
+"""Construction of images. A cache keeps each image under a key of its inputs, so that it is built once.
 
-Any number of processes may ask for one image at once: one builds it, the others wait for that. Nothing that is not
-whole has a name that anybody looks for; what a process leaves that dies while it builds is removed by the next one.
+Any number of processes may request one image at once: one process builds it and the others wait. An unfinished image
+never has a name that another process looks for. The next builder removes what a dead builder left behind.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from gristmill._images.locks import Lock, touch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gristmill._images.contents import Contents
-    from gristmill._images.recipe import Look, Recipe
+    from gristmill._images.recipe import InspectedRecipe, Recipe
 
-#: Formats, and how the names of their files end.
+#: File suffix of each format.
 FORMATS = {"tar": ".tar.zst", "squashfs": ".squashfs"}
-#: Images of one recipe that stay: what runs now may still be sent the one before.
+#: Number of images kept per environment: a running program may still send the previous one.
 _KEPT = 2
-#: How hard is compressed: a tenth fewer bytes than at level 1 for a third more of the processor.
+#: Compression level: a tenth fewer bytes than at level 1, for a third more CPU time.
 _LEVEL = 3
 
 
@@ -36,28 +36,30 @@ class Image:
     path: str
     digest: str
     format: str
-    #: Bytes of the file, of what is in it, and how many files and links that is.
+    #: Bytes of the image file.
     size: int
+    #: Bytes of its content.
     content_size: int
+    #: Number of files and links in it.
     count: int
-    #: The environment, or the distributions, that it is of.
+    #: Environment or distributions that the image contains.
     of: str
 
 
 def build(recipe: Recipe, form: str = "tar", cache: str | None = None) -> Image:
-    """Gives the image of a recipe: from the cache if nothing has changed, else it is built."""
+    """Returns the image of a recipe, from the cache if no input has changed. Otherwise builds it."""
     if form not in FORMATS:
-        raise ImageError(f"there is no format {form}: {', '.join(FORMATS)}")
+        raise ImageError(f"the format {form} is unknown: {', '.join(FORMATS)}")
     if form == "squashfs":
         squashfs.check_program()
     folder = _folder(cache)
-    seen = recipes.look(recipe)
+    seen = recipes.inspect(recipe)
     with Lock(os.path.join(folder, f"{seen.key}-{form}.lock")) as lock:
         lock.take()
         there = _find(folder, seen.key, form)
         if there is not None:
             return there
-        # Where there are no locks others may be building the same: each has a folder of its own then.
+        # Without file locks other processes may build the same image, so each process uses a folder of its own.
         own = "" if lock.is_real else f"-{os.uname().nodename}-{os.getpid()}"
         work = os.path.join(folder, f"coming-{seen.key}-{form}{own}")
         _sweep(folder)
@@ -77,7 +79,7 @@ def _folder(cache: str | None) -> str:
     return storage.own_folder(*os.path.split(os.path.abspath(cache)))
 
 
-def _build(seen: Look, form: str, folder: str, work: str) -> Image:
+def _build(seen: InspectedRecipe, form: str, folder: str, work: str) -> Image:
     recipe = seen.recipe
     of = recipe.name or ", ".join(recipe.distributions) or os.path.realpath(recipe.prefix)
     needed = sum(found.size for found in seen.found)
@@ -116,7 +118,10 @@ def _write_record(folder: str, key: str, made: Image) -> None:
 
 
 def _read_record(path: str) -> Image | None:
-    """A record whose image is there with all its bytes; these are hashed when it is opened."""
+    """Returns the recorded image if its file has the recorded size, else ``None``.
+
+    The digest is checked only when the image is opened.
+    """
     try:
         with open(path) as file:
             made = Image(**json.load(file))
@@ -134,7 +139,7 @@ def _find(folder: str, key: str, form: str) -> Image | None:
 
 
 def _sweep(folder: str) -> None:
-    """Removes what was left by processes that died while they built."""
+    """Removes what processes left behind that died while they built an image."""
     for name in os.listdir(folder):
         if not name.startswith("coming-"):
             continue
@@ -145,7 +150,7 @@ def _sweep(folder: str) -> None:
 
 
 def built(cache: str | None = None) -> list[Image]:
-    """The images in the cache, the ones used last first."""
+    """Returns the images in the cache, most recently used first."""
     folder = _folder(cache)
     paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".json")]
     paths.sort(key=lambda path: -os.stat(path).st_mtime_ns)
@@ -154,7 +159,7 @@ def built(cache: str | None = None) -> list[Image]:
 
 
 def forget(digest: str, cache: str | None = None) -> bool:
-    """Removes an image from the cache; whether it was there. Who has it open keeps it."""
+    """Removes an image from the cache and returns whether it existed. Processes that have the image open keep it."""
     folder = _folder(cache)
     was_there = False
     for name in os.listdir(folder):
@@ -175,7 +180,7 @@ def forget(digest: str, cache: str | None = None) -> bool:
 
 
 def _forget_old(folder: str, made: Image) -> None:
-    """Removes the images of the same environment before the last one."""
+    """Removes all but the ``_KEPT`` most recently used images of the same environment and format."""
     alike = [one for one in built(folder) if (one.of, one.format) == (made.of, made.format)]
     for old in alike[_KEPT:]:
         forget(old.digest, folder)

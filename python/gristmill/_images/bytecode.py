@@ -1,4 +1,4 @@
-"""The bytecode that goes into an image."""
+"""Bytecode in an image."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PROGRAM = os.path.join(os.path.dirname(__file__), "compiled.py")
 def add(
     contents: Contents, sources: list[Found], python: str, interpreter: Interpreter, folder: str
 ) -> None:
-    """Adds the bytecode of sources; ``folder`` is for the files that hold it until the image is written."""
+    """Adds the bytecode of source files. ``folder`` holds the bytecode until the image is written."""
     from gristmill import _native
 
-    # A line each: a name with a line break in it has no bytecode in the image.
+    # The compiler reads one path per line, so a path with a line break gets no bytecode in the image.
     sources = [source for source in sources if "\n" not in source.path]
     count = min(_native.cpu_count(), max(1, len(sources) // 500))
     runs = []

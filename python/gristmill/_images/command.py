@@ -1,4 +1,4 @@
-"""``gristmill env pack``, ``open``, ``list`` and ``drop``: environments as images, by hand."""
+"""Commands ``gristmill env pack``, ``open``, ``list`` and ``drop``, which manage environments as images."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Digits of a digest that are shown.
+#: Number of hexadecimal digits shown of a digest.
 _SHOWN = 16
 
 
 def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
-    """Says what the commands understand."""
+    """Adds the subcommands and their options."""
     pack = commands.add_parser("pack", help="make one file of an environment")
     pack.add_argument(
         "prefix",
@@ -31,7 +31,10 @@ def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
         help="the environment's folder (the one of this command)",
     )
     pack.add_argument(
-        "-o", "--output", metavar="FILE", help="where the file goes (it stays in the cache only)"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="path of the image (by default it is only in the cache)",
     )
     pack.add_argument(
         "--format", choices=tuple(build.FORMATS), default="tar",
@@ -40,22 +43,22 @@ def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
     pack.add_argument(
         "--with-python",
         action="store_true",
-        help="the interpreter too, for nodes without one at the same place",
+        help="packs the interpreter too, for nodes that do not have it at the same path",
     )
     pack.add_argument(
         "--add",
         action="append",
         default=[],
         metavar="NAME=PATH",
-        help="a file or folder of yours, by its name in the image",
+        help="a file or folder to add, with its name in the image",
     )
-    opened = commands.add_parser("open", help="open such a file on this node; prints the folder")
-    opened.add_argument("file")
+    opened = commands.add_parser("open", help="open an image on this node and print the folder")
+    opened.add_argument("file", help="path of the image")
     opened.add_argument(
-        "--digest", help="what the file has to hash to; else it is taken for what it is"
+        "--digest", help="the digest that the image must have; without it, any image is accepted"
     )
-    commands.add_parser("list", help="show what was packed, and what is open on this node")
-    drop = commands.add_parser("drop", help="remove what was packed or is open, unless it is used")
+    commands.add_parser("list", help="show the packed images, and those that are open on this node")
+    drop = commands.add_parser("drop", help="remove packed or open images that no process uses")
     drop.add_argument("digests", nargs="*", metavar="DIGEST", help="the first digits are enough")
     drop.add_argument("--all", action="store_true", help="everything")
     for parser, run in ((pack, _pack), (opened, _open), (drop, _drop)):
@@ -64,12 +67,18 @@ def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Does what the options say; gives the exit status."""
+    """Runs the selected command. Returns the exit status."""
     try:
         status: int = options.run_image(options)
         return status
     except GristmillError as error:
         print(f"gristmill env: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        print(f"gristmill env: {where}{error.strerror}", file=sys.stderr)
         return 1
 
 
@@ -91,7 +100,7 @@ def _pack(options: argparse.Namespace) -> int:
     )
     if not storage.is_shared(made.of):
         print(
-            f"note: {made.of} is on a local disk: on this node it is as fast as it is, other nodes need the image",
+            f"note: {made.of} is on a local disk: this node needs no image of it, and other nodes do",
             file=sys.stderr,
         )
     return 0
@@ -137,7 +146,7 @@ def _list(_: argparse.Namespace) -> int:
 
 
 def _nodes() -> tuple[Node, Node]:
-    """Where this node has images, and files that contexts brought."""
+    """Returns the node's storage for images, and that for files of contexts."""
     return Node(), Node(is_for_files=True)
 
 
@@ -150,12 +159,12 @@ def _drop(options: argparse.Namespace) -> int:
         found = {digest for digest in known if digest.startswith(text.lower())}
         if len(found) != 1:
             raise GristmillError(
-                f"{text} is {'no image' if not found else 'the beginning of several'}: gristmill env list"
+                f"{text} is {'not an image' if not found else 'the beginning of several'}: gristmill env list"
             )
         wanted |= found
     if not options.all and not wanted:
         raise GristmillError(
-            "say which, by the first digits of its digest, or --all: gristmill env list"
+            "name an image by the first digits of its digest, or give --all: gristmill env list"
         )
     there = sorted(wanted & set(opened))
     kept = [digest for digest in there if not opened[digest].forget(digest)]

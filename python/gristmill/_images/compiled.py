@@ -1,11 +1,12 @@
-"""Makes the bytecode of many sources for an image. Run by path, by the interpreter of the environment, not imported.
+"""Compiler of many source files for an image. The environment's interpreter runs this file by path; nothing imports it.
 
-Takes the name of a file to write and, on standard input, one source a line. Writes all bytecode behind each other into
-the file and says, a line each, which source it is of, where it begins and how many bytes it has.
+The argument is the name of the output file. Standard input names one source file per line. The program writes all
+bytecode into the output file, without gaps. It prints one line per source: its number, and the offset and size of its
+bytecode in bytes.
 
-Bytecode in an image is never checked against its source: an image does not change, and the time of a source in it means
-nothing. What the environment has already is taken over with another head; the rest is compiled, but for what is no
-Python.
+Python never checks bytecode in an image against its source: an image does not change, and the times of its sources mean
+nothing. Existing bytecode of the environment is reused with a new header. Other sources are compiled, except those that
+are not valid Python.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import os
 import sys
 import warnings
 
-#: Flags in a head: by hash, and not to be checked.
+#: Flags in the header: hash-based and unchecked.
 _UNCHECKED = (1).to_bytes(4, "little")
 _HEAD_SIZE = 16
 
 
 def bytecode_of(path: str) -> bytes | None:
-    """The bytecode of a source, with its head; none if it is no Python."""
+    """Returns the bytecode of a source file with its header; ``None`` if the source is not valid Python."""
     with open(path, "rb") as file:
         source = file.read()
     code = _there(path, source)
@@ -36,7 +37,7 @@ def bytecode_of(path: str) -> bytes | None:
 
 
 def _there(path: str, source: bytes) -> bytes | None:
-    """What the environment has for it, if that is of this source."""
+    """Returns the environment's bytecode of this source without its header; ``None`` if it is missing or outdated."""
     try:
         with open(importlib.util.cache_from_source(path, optimization=""), "rb") as file:
             found = file.read()
@@ -54,7 +55,7 @@ def _there(path: str, source: bytes) -> bytes | None:
 
 
 def main() -> None:
-    """Does it."""
+    """Compiles all sources on standard input."""
     warnings.simplefilter("ignore")
     offset = 0
     with open(sys.argv[1], "wb") as file:

@@ -1,4 +1,4 @@
-"""The interpreter of an environment: what it says of itself, and the bytecode it makes."""
+"""Interpreter of an environment, as it describes itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 
 from gristmill._errors import ImageError
 
-#: Asked without the environment's site, so that nothing of it is run.
+#: Program that the interpreter runs without the environment's ``site``, so that no code of the environment runs.
 _QUESTION = """
 import json, os, sys, sysconfig
 of = sysconfig.get_config_var
@@ -28,23 +28,23 @@ print(json.dumps({
 
 @dataclasses.dataclass(frozen=True)
 class Interpreter:
-    """What an interpreter says of itself."""
+    """Description of an interpreter."""
 
     version: str
-    #: In the names of its bytecode.
+    #: Tag in the names of its bytecode files.
     tag: str
     machine: str
-    #: The installation that it belongs to, the file that is run, its standard library, and libpython if it has one.
+    #: Prefix of its installation, path of its executable, its standard library, and its libpython or an empty string.
     base: str
     executable: str
     library: str
     shared_library: str
-    #: A distribution of Linux has changed where it looks for packages.
+    #: True if a Linux distribution has changed the folders where it looks for packages.
     is_changed: bool
 
 
 def ask(python: str) -> Interpreter:
-    """Asks an interpreter."""
+    """Returns the description of an interpreter."""
     try:
         run = subprocess.run(
             [python, "-I", "-S", "-c", _QUESTION], capture_output=True, check=True, text=True
@@ -54,14 +54,16 @@ def ask(python: str) -> Interpreter:
         last = error.stderr.strip().rpartition("\n")[2]
         raise ImageError(f"{python} cannot be packed: its interpreter fails: {last}") from error
     except (OSError, ValueError, TypeError) as error:
-        raise ImageError(f"{python} cannot be packed: it cannot be run: {error}") from error
+        raise ImageError(
+            f"{python} cannot be packed: its interpreter cannot be run: {error}"
+        ) from error
 
 
 def of_prefix(prefix: str) -> Interpreter:
-    """Asks the interpreter of an environment."""
+    """Returns the description of an environment's interpreter."""
     python = os.path.join(prefix, "bin", "python")
     if not os.path.exists(python):
         raise ImageError(
-            f"{prefix} cannot be packed: it is no Python environment: no bin/python is in it"
+            f"{prefix} cannot be packed: it is not a Python environment, because it has no bin/python"
         )
     return ask(python)

@@ -1,6 +1,6 @@
-"""What is below a folder, as it goes into an image: names, sizes and times, no bytes.
+"""Content of a folder as it goes into an image: names, sizes and times, without the bytes.
 
-What is written anew whenever it is needed stays out: ``__pycache__``, whose files are made for the image.
+``__pycache__`` stays out, because the image gets bytecode of its own.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from typing import NamedTuple
 
     class Found(NamedTuple):
-        """One name, where its bytes are, and what tells whether they changed."""
+        """One entry: its name in the image, its path, and the values that show whether it changed."""
 
         name: str
         path: str
-        #: The type and the permissions, as the system has them.
+        #: File type and permissions, as in ``st_mode``.
         mode: int
         size: int
         modified_ns: int
-        #: Of a link, as it is in the image; else empty.
+        #: Target of a link in the image; an empty string for other entries.
         target: str
 else:
     from collections import namedtuple
@@ -35,7 +35,7 @@ else:
 def walk(
     root: str, at: str = "", leaves_out: Callable[[str], bool] | None = None
 ) -> Iterator[Found]:
-    """Goes through a folder, which is called ``at`` in the image; ``leaves_out`` is asked for each name below it."""
+    """Yields the entries below a folder, which is ``at`` in the image, without names that ``leaves_out`` accepts."""
     root = os.path.realpath(root)
     pending = [""]
     while pending:
@@ -62,7 +62,7 @@ def _look(entry: os.DirEntry[str], name: str, root: str, at: str) -> Found:
     if kind == stat.S_IFLNK:
         target = _target(root, name)
         if not target:
-            # It leads out of the folder: what is there goes in, as a file.
+            # The link leads out of the folder, so the image gets a copy of the file.
             status = os.stat(entry.path)
     elif kind not in (stat.S_IFREG, stat.S_IFDIR):
         raise ImageError(
@@ -70,22 +70,22 @@ def _look(entry: os.DirEntry[str], name: str, root: str, at: str) -> Found:
         )
     place = os.path.join(at, name)
     if target or kind == stat.S_IFDIR:
-        # The time of a folder changes with every bytecode that is written below it.
+        # The time of a folder changes with each bytecode file that is written below it, so it is left out.
         return Found(place, entry.path, status.st_mode, 0, 0, target)
     return Found(place, entry.path, status.st_mode, status.st_size, status.st_mtime_ns, "")
 
 
 def _target(root: str, name: str) -> str:
-    """The target of a link, from the folder that it is in; empty if it is a file outside of the root.
+    """Returns the target of a link, relative to its folder; an empty string for a file outside of the root.
 
-    The link of ``bin`` to the interpreter is the one that may lead elsewhere.
+    Only the link of ``bin`` to the interpreter may lead out of the root.
     """
     path = os.path.join(root, name)
     said = os.readlink(path)
     folder = os.path.dirname(path)
     inside = os.path.normpath(os.path.join(folder, said))
     if inside == root or inside.startswith(root + os.sep):
-        # Through another link, `..` would lead elsewhere than it says.
+        # If the path passes through another link, `..` leads elsewhere than the text of the link suggests.
         is_plain = os.path.realpath(os.path.dirname(inside)) == os.path.dirname(inside)
         real = inside if is_plain else os.path.realpath(inside)
         if real == root or real.startswith(root + os.sep):
@@ -95,13 +95,13 @@ def _target(root: str, name: str) -> str:
     if os.path.isfile(path):
         return ""
     if not os.path.exists(path):
-        raise ImageError(f"{path} cannot be packed: it leads to {said}, where nothing is")
+        raise ImageError(f"{path} cannot be packed: it is a link to {said}, which does not exist")
     raise ImageError(
-        f"{path} cannot be packed: it leads to the folder {said}, which is not in the environment"
+        f"{path} cannot be packed: it is a link to the folder {said}, which is not in the environment"
     )
 
 
 def is_interpreter(name: str) -> bool:
-    """Whether it is ``bin/python``, ``bin/python3.13t`` and so on."""
+    """Returns whether the name is ``bin/python``, ``bin/python3.13t`` or similar."""
     folder, _, file = name.rpartition("/")
     return folder == "bin" and file.startswith("python") and not file[6:].strip("0123456789.t")

@@ -1,8 +1,7 @@
-"""Locks between the processes of a node, by files, and when a file was used. Locks end with whoever holds them, however
-that ends.
+"""File locks between the processes of a node, and the times when files were used.
 
-A process that was forked by a holder holds the lock too, until both have given it back or have ended: workers keep what
-they use.
+A lock ends when its holder ends, even if the holder crashes. A process that is forked from a holder holds the lock too,
+until both have released it or ended: so a worker keeps the images that it uses.
 """
 
 from __future__ import annotations
@@ -12,29 +11,29 @@ import fcntl
 import os
 import time
 
-#: A file system without locks.
+#: Errors of a file system that has no locks.
 _NONE = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 class Lock:
-    """A lock on a file, which is made if it is not there."""
+    """A lock on a file, which is created if it does not exist."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._descriptor: int | None = _open(path)
-        #: Whether this file system has locks; where it has none, whoever asks gets one.
+        #: True if the file system has locks. Without them every process gets the lock at once.
         self.is_real = True
 
     def share(self) -> None:
-        """Waits until nobody has it alone; then nobody can have it alone."""
+        """Waits until no process holds the lock exclusively, then holds it shared."""
         self._take(fcntl.LOCK_SH)
 
     def take(self) -> None:
-        """Waits until nobody else has it; then nobody else can have it."""
+        """Waits until no other process holds the lock, then holds it exclusively."""
         self._take(fcntl.LOCK_EX)
 
     def try_take(self) -> bool:
-        """Takes it if nobody else has it."""
+        """Takes the lock exclusively if no other process holds it. Returns whether it did."""
         try:
             self._take(fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -42,7 +41,7 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Lets others have it; it can be taken again."""
+        """Releases the lock, which can be taken again."""
         assert self._descriptor is not None, "the lock was given back"
         if self.is_real:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
@@ -58,7 +57,7 @@ class Lock:
                 self.is_real = False
             if self._is_current():
                 return
-            # Its last holder has removed it: the next one is another file.
+            # The last holder has removed the file, so the next attempt needs the new file.
             os.close(self._descriptor)
             self._descriptor = _open(self.path)
 
@@ -71,12 +70,12 @@ class Lock:
         return os.path.samestat(there, os.fstat(self._descriptor))
 
     def remove(self) -> None:
-        """Removes the file of a lock that is held alone, and gives it back."""
+        """Removes the file of a lock that is held exclusively, and releases the lock."""
         os.unlink(self.path)
         self.close()
 
     def close(self) -> None:
-        """Gives it back; once more does nothing."""
+        """Releases the lock for good; a second call does nothing."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -93,6 +92,6 @@ def _open(path: str) -> int:
 
 
 def touch(path: str) -> None:
-    """Says that a file was used now. Files have the time of the system's tick otherwise, and uses would tie."""
+    """Sets the times of a file to now. The clock that the kernel uses is too coarse to order uses."""
     now_ns = time.time_ns()
     os.utime(path, ns=(now_ns, now_ns))

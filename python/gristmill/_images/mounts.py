@@ -1,6 +1,6 @@
-"""Mounting squashfs images: by the kernel, or by squashfuse.
+"""Mounts of squashfs images, by the kernel or by squashfuse.
 
-Mounts are seen by the processes of one mount namespace: who is in another does not find them, and makes its own.
+Only the processes of one mount namespace see a mount. A process in another namespace makes its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 
 from gristmill._errors import ImageError
 
-#: Nothing in an image gives rights or is a device, and nothing of it changes.
+#: Mount options: read-only, no set-user-ID programs, no devices.
 _OPTIONS = "ro,nosuid,nodev"
 
 
@@ -21,12 +21,12 @@ def mount(way: str, image: str, folder: str) -> None:
         _run(["mount", "-t", "squashfs", "-o", f"loop,{_OPTIONS}", image, folder])
         return
     if not os.path.exists("/dev/fuse"):
-        raise ImageError("there is no /dev/fuse")
+        raise ImageError("/dev/fuse does not exist")
     _run(["squashfuse", "-o", _OPTIONS, image, folder])
 
 
 def unmount(folder: str) -> None:
-    """Takes a mount away; who has a file of it open keeps that."""
+    """Unmounts a folder. Processes with open files in it keep them."""
     faults = []
     for command in (
         ["umount", folder],
@@ -43,10 +43,10 @@ def unmount(folder: str) -> None:
 
 
 def is_mounted(folder: str) -> bool:
-    """Whether something is mounted there that answers; what does not is taken away."""
+    """Returns whether a working mount is at the folder. Unmounts one that does not answer."""
     try:
         if not os.path.ismount(folder):
-            # `ismount` takes a mount that does not answer for none.
+            # `ismount` returns false for a mount that does not answer, but `listdir` raises.
             os.listdir(folder)
             return False
         os.listdir(folder)
@@ -54,7 +54,7 @@ def is_mounted(folder: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError:
-        # The process that served it has died.
+        # The process that served the mount has died.
         subprocess.run(["umount", "-l", folder], capture_output=True)
         for name in ("fusermount3", "fusermount"):
             if shutil.which(name):

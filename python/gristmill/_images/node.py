@@ -1,16 +1,15 @@
-"""The images that are open on a node: where each is, who uses it, and which go when there are too many.
+"""Open images of a node: their locations, their users, and the order in which they are removed.
 
 ```
-locks/<digest>      shared by all who use it; alone by who makes or removes it, who has <digest>.maker first
-records/<digest>    written last, removed first: without it nothing else of that image is trusted
-trees/<digest>      the folder that is used: unpacked, or what an image is mounted at
-files/<digest>      the image that is mounted, or the file: a copy whose bytes were verified
-coming/<digest>     what is not finished
+locks/<digest>      held shared by all users, and exclusively by the maker, which first holds <digest>.maker
+records/<digest>    written last and removed first: without it no other part of the image is trusted
+trees/<digest>      folder in use: unpacked, or the mount point of an image
+files/<digest>      mounted image, or a plain file: a copy whose bytes were verified
+coming/<digest>     unfinished parts
 ```
 
-Whoever holds the lock of an image alone knows that what is there without a record was left by a process that died. A
-record counts for the boot that it was written in: what a machine had not written to its disk when it stopped may
-look whole.
+An exclusive holder of an image's lock knows that parts without a record were left by a dead process. A record is valid
+only for the boot in which it was written: data that never reached the disk before a crash may still look complete.
 """
 
 from __future__ import annotations
@@ -24,19 +23,20 @@ from gristmill._errors import ImageError
 from gristmill._images import mounts, storage
 from gristmill._images.locks import Lock, touch
 
-#: Ways whose images are mounted, and may be seen by some processes and not by others.
+#: Ways that mount images. Some processes of the node may not see such a mount.
 MOUNTED = ("loop", "squashfuse")
-#: The way of what is no image: it is there as it is.
+#: Way of a plain file, which is used as it is.
 FILE = "file"
 _PARTS = ("locks", "records", "trees", "files", "coming")
-#: Says how many bytes images may take on a node's disk; else it is a part of that disk.
+#: Environment variable with the maximum total size of images on a node's disk, in bytes; by default a part of that
+#: disk.
 BUDGET_VARIABLE = "GRISTMILL_IMAGE_BUDGET"
 _PART_OF_DISK = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """An image that is open."""
+    """An open image."""
 
     digest: str
     way: str
@@ -46,10 +46,10 @@ class Record:
 
 
 class Node:
-    """The folder of a node's open images."""
+    """Storage of a node's open images."""
 
     def __init__(self, folder: str | None = None, *, is_for_files: bool = False) -> None:
-        #: What is opened there is a file, and no image.
+        #: True if the storage holds plain files instead of images.
         self.is_for_files = is_for_files
         if folder is None:
             self.folder = storage.local_folder("files" if is_for_files else "images")
@@ -59,23 +59,29 @@ class Node:
             os.makedirs(os.path.join(self.folder, part), mode=0o700, exist_ok=True)
 
     def path(self, part: str, digest: str) -> str:
-        """Where a part of an image is."""
+        """Returns the path of one part of an image."""
         return os.path.join(self.folder, part, digest)
 
     def place_of(self, record: Record) -> str:
-        """Where what is open is used."""
+        """Returns the path where an open image or file is used."""
         return self.path("files" if record.way == FILE else "trees", record.digest)
 
     def lock(self, digest: str) -> Lock:
-        """The lock of an image, not yet taken."""
+        """Returns the lock of an image, not yet taken."""
         return Lock(self.path("locks", digest))
 
     def maker(self, digest: str) -> Lock:
-        """The lock of whoever makes an image, taken before that image's lock is to be had alone."""
+        """Returns the lock that a process holds while it makes an image, not yet taken.
+
+        The process takes this lock first, and then the image's lock exclusively.
+        """
         return Lock(self.path("locks", digest + ".maker"))
 
     def find(self, digest: str) -> Record | None:
-        """An image that is open, and seen by this process; its lock is held. That counts as a use of it."""
+        """Returns the record of an open image that this process can see, or ``None``, and marks the image as used.
+
+        The caller holds the lock of the image.
+        """
         record = self._read(digest)
         if record is None:
             return None
@@ -88,7 +94,7 @@ class Node:
         return record
 
     def _mount(self, record: Record, tree: str) -> None:
-        """Mounts an image anew where it is not seen: in another mount namespace, or once what served it has died."""
+        """Mounts an image again if this process does not see it: in another mount namespace, or if its server died."""
         if mounts.is_mounted(tree):
             return
         with Lock(self.path("locks", record.digest + ".mount")) as lock:
@@ -105,7 +111,7 @@ class Node:
         return record if record.boot == _boot() else None
 
     def note(self, digest: str, way: str, size: int) -> None:
-        """An image is open now; its lock is held alone."""
+        """Records that an image is open. The caller holds its lock exclusively."""
         path = self.path("records", digest)
         coming = self.path("coming", digest + ".record")
         with open(coming, "w") as file:
@@ -113,7 +119,9 @@ class Node:
         os.rename(coming, path)
 
     def clear(self, digest: str) -> None:
-        """Removes all of an image but its lock, which is held alone. What is mounted and still used stays as it is."""
+        """Removes all parts of an image except its lock, which the caller holds exclusively. Keeps a mount that is in
+        use.
+        """
         tree, record = self.path("trees", digest), self.path("records", digest)
         while mounts.is_mounted(tree):
             mounts.unmount(tree)
@@ -126,7 +134,7 @@ class Node:
         _remove(self.path("files", digest))
 
     def records(self) -> list[Record]:
-        """The images that are open, the ones used last first."""
+        """Returns the records of the open images, most recently used first."""
         names = os.listdir(os.path.join(self.folder, "records"))
         found = [(self._age(name), self._read(name)) for name in names]
         found.sort(key=lambda one: one[0])
@@ -139,18 +147,18 @@ class Node:
             return 0
 
     def is_used(self, digest: str) -> bool:
-        """Whether somebody uses an image now."""
+        """Returns whether a process uses an image now."""
         with self.lock(digest) as lock:
             return not lock.try_take()
 
     def forget(self, digest: str) -> bool:
-        """Removes an image that nobody uses; whether nobody does."""
+        """Removes an image that no process uses. Returns whether it was removed."""
         with self.maker(digest) as maker, self.lock(digest) as lock:
             if not maker.try_take() or not lock.try_take():
                 return False
             try:
                 self.clear(digest)
-            except ImageError:  # somebody uses its mount without having asked
+            except ImageError:  # a process uses the mount without a lock
                 return False
             _remove(lock.path + ".mount")
             lock.remove()
@@ -158,7 +166,7 @@ class Node:
             return True
 
     def make_room(self, size: int, budget: int | None = None) -> None:
-        """Removes images that nobody uses, the ones used longest ago first, until so many bytes more have room."""
+        """Removes unused images, least recently used first, until ``size`` more bytes fit."""
         self.sweep()
         limit = self.budget() if budget is None else budget
         records = self.records()
@@ -169,7 +177,7 @@ class Node:
                 taken -= record.size
 
     def budget(self) -> int:
-        """Bytes that images may take here."""
+        """Returns the maximum total size of images on this node, in bytes."""
         said = os.environ.get(BUDGET_VARIABLE)
         if said:
             try:
@@ -182,7 +190,7 @@ class Node:
         return disk.f_blocks * disk.f_frsize // _PART_OF_DISK
 
     def sweep(self) -> None:
-        """Removes what was left by processes that died, and by an earlier boot."""
+        """Removes the remains of dead processes, and of an earlier boot."""
         there: set[str] = set()
         for part in _PARTS[1:]:
             there.update(

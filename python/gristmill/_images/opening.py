@@ -1,7 +1,8 @@
-"""Opens an image on a node: what comes of it is a folder, which all processes of the node share.
+"""Opening of an image on a node: the result is a folder that all processes of the node share.
 
-The first who asks opens it while others wait, by the best way that works here; its bytes are hashed before anybody sees
-one of them. It stays while anybody uses it, and after that until its room is needed.
+The first process that requests an image opens it, and the others wait. It uses the best way that works on this node,
+and verifies the hash before any process sees the content. The image stays while a process uses it, and afterwards until
+its disk space is needed.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ if TYPE_CHECKING:
 
 
 class Opened:
-    """What is open on a node. It is kept until this is closed, in this process and all that it forked meanwhile."""
+    """An open image or file. It is kept until ``close``, in this process and in all processes forked meanwhile."""
 
     def __init__(self, path: str, record: Record, lock: Lock) -> None:
-        #: The folder that an image's content is in, or the file; not to be written to.
+        #: Folder with the image's content, or the path of the file. It is read-only by agreement.
         self.path = path
         self.digest = record.digest
-        #: How it was opened.
+        #: Way in which it was opened.
         self.way = record.way
         self._lock = lock
 
     def close(self) -> None:
-        """Says that it is not used any more; once more does nothing."""
+        """Releases the image or file; a second call does nothing."""
         self._lock.close()
 
     def __enter__(self) -> Opened:
@@ -49,15 +50,15 @@ class Opened:
 def open_image(
     path: str, digest: str | None = None, *, node: Node | None = None, budget: int | None = None
 ) -> Opened:
-    """Opens the image of this digest, which is in a file unless it is open already.
+    """Opens the image with this digest from a file, unless it is open already.
 
-    Without a digest the file is taken for what it is.
+    Without a digest the function accepts the file as it is.
     """
     from gristmill import _native
 
     node = node or Node()
     if digest is not None and not (len(digest) == 64 and set(digest) <= set("0123456789abcdef")):
-        raise ImageError(f"{digest!r} is no digest: 64 hexadecimal digits are expected")
+        raise ImageError(f"{digest!r} is not a digest of 64 hexadecimal digits")
     if digest is None:
         try:
             digest = _native.image_digest(path)
@@ -67,16 +68,17 @@ def open_image(
 
 
 def open_source(source: Source, digest: str, node: Node, budget: int | None = None) -> Opened:
-    """Opens what a source has and whose digest this is, unless it is open already: an image, or a file among files.
+    """Opens the content of a source that has this digest, unless it is open already: as an image, or as a plain file.
 
-    Raises ``ImageError`` if it cannot be used here.
+    Raises ``ImageError`` if it cannot be used on this node.
     """
     lock = node.lock(digest)
     try:
         while True:
             opened = _share(node, digest, lock)
             if opened is None:
-                # Whoever waits for it alone must not wait for users: only one waits, and looks again first.
+                # A process that waits for the exclusive lock must not block users. Only one process waits, and it looks
+                # again first.
                 lock.release()
                 with node.maker(digest) as maker:
                     maker.take()
@@ -94,7 +96,7 @@ def open_source(source: Source, digest: str, node: Node, budget: int | None = No
 
 
 def find(digest: str, node: Node) -> Opened | None:
-    """What has this digest, if it is open; waits for whoever opens it now."""
+    """Returns the image or file with this digest if it is open. Waits for a process that is opening it now."""
     lock = node.lock(digest)
     opened = None
     try:
@@ -114,7 +116,7 @@ def _share(node: Node, digest: str, lock: Lock) -> Opened | None:
 
 
 def _prepare(node: Node, source: Source, digest: str, budget: int | None) -> None:
-    """Opens what nobody has opened, and whose lock is held alone."""
+    """Opens an image that is not open yet. The caller holds its lock exclusively."""
     try:
         node.clear(digest)
         try:
@@ -122,7 +124,7 @@ def _prepare(node: Node, source: Source, digest: str, budget: int | None) -> Non
         except OSError as error:
             if not storage.is_full(error):
                 raise
-            # What the images take is not all that fills a disk: all that nobody uses go.
+            # Other files may fill the disk too, so all unused images are removed.
             node.clear(digest)
             way, size = _make(node, source, digest, 0)
         node.note(digest, way, size)
@@ -137,7 +139,7 @@ def _prepare(node: Node, source: Source, digest: str, budget: int | None) -> Non
 
 
 def _make(node: Node, source: Source, digest: str, budget: int | None) -> tuple[str, int]:
-    """Opens it by the best way that works; gives that, and the bytes that it takes."""
+    """Opens an image by the best way that works. Returns that way and the bytes that the image takes."""
     if node.is_for_files:
         size = source.needed = source.size()
         node.make_room(size, budget)
@@ -157,7 +159,7 @@ def _make(node: Node, source: Source, digest: str, budget: int | None) -> tuple[
 
 
 def format_of(path: str) -> str:
-    """The format of an image, by its first bytes."""
+    """Returns the format of an image, from its first bytes."""
     from gristmill import _native
 
     with open(path, "rb") as file:
@@ -168,13 +170,13 @@ def format_of(path: str) -> str:
 
 
 def _size(path: str, form: str, way: str) -> int:
-    """The bytes that an image will take on the node's disk, as far as its head says."""
+    """Returns the bytes that an image will take on the node's disk, estimated from its header."""
     from gristmill import _native
 
     size = os.path.getsize(path)
     if way == "unpack":
         content_size, count = _native.image_head(path)
-        # Each file fills its last block half, on average, and has an entry of its own.
+        # Each file wastes half of its last block on average, and has a directory entry.
         return content_size + count * 2560
     return 4 * size if way == "unsquash" else size
 
@@ -191,7 +193,7 @@ def _unpack(node: Node, source: Source, digest: str) -> None:
 
 
 def _copy(node: Node, source: Source, digest: str) -> str:
-    """A copy that nobody else can change, of which every byte is right."""
+    """Returns a verified copy that other users cannot change."""
     coming, file = node.path("coming", digest + ".image"), node.path("files", digest)
     if not os.path.exists(file):
         source.write_to(coming, digest)
@@ -218,7 +220,7 @@ def _unsquash(node: Node, source: Source, digest: str) -> None:
             kind = stat.S_IFMT(found.st_mode)
             if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK) or found.st_mode & 0o6000:
                 raise ImageError(
-                    f"{source.path} is hostile: {name} in it is a device, a pipe or gives rights"
+                    f"{source.path} is hostile: {name} in it is a device or a pipe, or is setuid or setgid"
                 )
     os.rename(coming, node.path("trees", digest))
 
@@ -232,13 +234,13 @@ _WAYS: dict[str, Callable[[Node, Source, str], None]] = {
 
 
 def _check(folder: str, name: str, is_run: bool) -> None:
-    """Complains if an image needs a machine, or, for programs in it, an interpreter, that this node does not have."""
+    """Raises ``ImageError`` if this node lacks the machine type of an image, or the interpreter for its programs."""
     try:
         with open(os.path.join(folder, MANIFEST)) as file:
             said = json.load(file)
         interpreter, machine, version = said["interpreter"], said["machine"], said["python"]
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise ImageError(f"{name} is no image of gristmill: {MANIFEST} in it: {error}") from error
+        raise ImageError(f"{name} is not an image of gristmill: its {MANIFEST}: {error}") from error
     if machine != os.uname().machine:
         raise ImageError(
             f"{name} cannot be used here: it is for {machine}, and this is {os.uname().machine}"
@@ -247,5 +249,5 @@ def _check(folder: str, name: str, is_run: bool) -> None:
     if is_run and interpreter and said.get("environment") and not is_there:
         raise ImageError(
             f"{name} cannot be used here: it was made with the interpreter {interpreter} (Python {version}), which "
-            "this node does not have: pack it --with-python"
+            "this node does not have: pack the image with --with-python"
         )

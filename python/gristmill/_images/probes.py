@@ -1,4 +1,4 @@
-"""Ways to open an image, and whether each works here: tried with an image of its own, never guessed."""
+"""Ways to open an image, and tests of whether each works on this node. Each test opens a small image."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from gristmill._errors import ImageError
 from gristmill._images import mounts, squashfs
 from gristmill._images.locks import Lock
 
-#: Forces a way: for tests, and for nodes where what works should not be used.
+#: Environment variable that forces one way: for tests, and for nodes where a working way is unwanted.
 WAY_VARIABLE = "GRISTMILL_IMAGE_WAY"
-#: What each way is, the best first, by what it costs once for a node and then for each import.
+#: Description of each way. The best comes first, by the cost of opening once per node and then of each import.
 WAYS = {
     "loop": "mounted by the kernel",
     "unpack": "unpacked to the node's own disk",
     "unsquash": "unpacked to the node's own disk by unsquashfs",
-    "squashfuse": "mounted by squashfuse, through which imports take longer",
+    "squashfuse": "mounted by squashfuse, which makes imports slower",
 }
 #: Ways that can open each format.
 WAYS_OF = {"squashfs": ("loop", "unsquash", "squashfuse"), "tar": ("unpack",)}
-#: A squashfs of one file, compressed with zstd: kernels may have the one and lack the other.
+#: A squashfs image of one file, compressed with zstd: a kernel may support squashfs without zstd.
 _TINY = (
     "XmfFM0ssI200000000620RR911^^KNzy<*T1ONa4AOHXW000004FLcE000001pxp600000|NsC0|NsC0fdBvi00000umAu600000-2eap00000"
     "_W%F@000001b_no001bpFa2PE0gV6vP-k*!b98NKY-}I_0CQRuBrO0awJ-f3KqUbHumS+20RVsk00031?EwND000030000504qk&Bn)z}6p#Te"
@@ -34,7 +34,10 @@ _TEXT = b"gristmill " * 64
 
 
 def fault_of(way: str, folder: str) -> str | None:
-    """Why a way does not work for images in a folder; nothing if it does. Tried once in a process."""
+    """Returns the reason why a way does not work for images in a folder; ``None`` if it works.
+
+    Each process tests a way once per folder.
+    """
     forced = os.environ.get(WAY_VARIABLE)
     if forced:
         if forced not in WAYS:
@@ -60,7 +63,7 @@ def _try_tiny(way: str, folder: str) -> str | None:
     with Lock(os.path.join(folder, "probe.lock")) as lock:
         lock.take()
         try:
-            _clear(place, at)  # of one who died while it tried
+            _clear(place, at)  # of a process that died during its test
             os.makedirs(place)
             with open(image, "wb") as file:
                 file.write(base64.b85decode(_TINY).ljust(_TINY_SIZE, b"\0"))
@@ -84,16 +87,16 @@ def _clear(place: str, at: str) -> None:
 
 def _compare(folder: str) -> str | None:
     with open(os.path.join(folder, "probe"), "rb") as file:
-        return None if file.read() == _TEXT else "what is read is not what was written"
+        return None if file.read() == _TEXT else "the bytes read differ from those written"
 
 
 def choose(form: str, folder: str) -> str:
-    """The best way that opens a format here."""
+    """Returns the best way that opens a format on this node."""
     faults = []
     for way in WAYS_OF[form]:
         fault = fault_of(way, folder)
         if fault is None:
             return way
         faults.append(f"{way}: {fault}")
-    advice = ": pack it as tar, which needs nothing" if form == "squashfs" else ""
+    advice = ": pack the image as tar, which needs no other program" if form == "squashfs" else ""
     raise ImageError(f"{form} images cannot be opened on this node: {'; '.join(faults)}{advice}")

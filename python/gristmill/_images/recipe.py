@@ -1,7 +1,7 @@
-"""What an image is made of: an environment, or some distributions of it, and files of the user.
+"""Inputs of an image: an environment, or some of its distributions, and files of the user.
 
-A recipe is looked at without reading what is in it (``look``): that gives a key, which changes whenever the image
-would. Only when there is no image for that key, its contents are put together (``gather``).
+``inspect`` lists the inputs, and reads only the few files that lead to more inputs. It computes a key, which changes
+whenever the image would change. ``gather`` collects the contents, only if no image exists for that key.
 """
 
 from __future__ import annotations
@@ -23,45 +23,45 @@ if TYPE_CHECKING:
     from gristmill._images.interpreter import Interpreter
     from gristmill._images.listing import Found
 
-#: Of the rules of this package: what was built by others is built anew.
+#: Version of the rules of this package. Images built with other rules are built again.
 _RULES = 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """What goes into an image."""
+    """Inputs of an image."""
 
-    #: An environment: what ``python -m venv``, ``uv venv`` or conda made; empty: none.
+    #: Folder of an environment made by ``python -m venv``, ``uv venv`` or conda; empty for none.
     prefix: str
-    #: Of the running interpreter's packages these only, below ``site-packages``; the prefix is not looked at then.
+    #: Distributions of the running interpreter, which go below ``site-packages``. If set, ``prefix`` is ignored.
     distributions: tuple[str, ...] = ()
-    #: Files and folders of the user: where in the image, and where they are.
+    #: Files and folders of the user: name in the image, and path.
     files: tuple[tuple[str, str], ...] = ()
-    #: The interpreter goes in too, for nodes that have none at the same place.
+    #: True if the image contains the interpreter, for nodes that have none at the same path.
     with_python: bool = False
-    #: What the image is of, for people; the distributions or the environment if not given.
+    #: Name for messages; by default the distributions or the environment.
     name: str = ""
 
 
 @dataclasses.dataclass
-class Look:
-    """A recipe and what was seen of it."""
+class InspectedRecipe:
+    """A recipe with the result of inspecting it."""
 
     recipe: Recipe
     python: str
     interpreter: Interpreter
     found: list[Found]
-    #: Files that are not what they were, and what they say in the image.
+    #: New content of files that change in the image, by name.
     changed: dict[str, bytes]
     key: str = ""
 
 
-def look(recipe: Recipe) -> Look:
-    """Looks at what a recipe names: names, sizes and times, and the few bytes that decide on more."""
+def inspect(recipe: Recipe) -> InspectedRecipe:
+    """Inspects the inputs of a recipe: names, sizes and times, and the few files that lead to more inputs."""
     if recipe.distributions or not recipe.prefix:
         import sys
 
-        made = Look(recipe, sys.executable, interpreter.ask(sys.executable), [], {})
+        made = InspectedRecipe(recipe, sys.executable, interpreter.ask(sys.executable), [], {})
         made.found += _distributions(recipe.distributions)
     else:
         made = _environment(recipe)
@@ -81,12 +81,14 @@ def look(recipe: Recipe) -> Look:
     return made
 
 
-def _environment(recipe: Recipe) -> Look:
+def _environment(recipe: Recipe) -> InspectedRecipe:
     prefix = os.path.realpath(recipe.prefix)
     if prefix in ("/", "/usr", "/usr/local"):
-        raise ImageError(f"{prefix} cannot be packed: it is the system; make an environment")
+        raise ImageError(
+            f"{prefix} cannot be packed: it is the interpreter of the system: make an environment"
+        )
     said = interpreter.of_prefix(prefix)
-    made = Look(recipe, os.path.join(prefix, "bin", "python"), said, [], {})
+    made = InspectedRecipe(recipe, os.path.join(prefix, "bin", "python"), said, [], {})
     sources: dict[str, str] = {}
     for found in listing.walk(prefix, "", relocation.is_left_out):
         if found.name == "pyvenv.cfg":
@@ -103,7 +105,7 @@ def _environment(recipe: Recipe) -> Look:
 
 
 def _distributions(names: tuple[str, ...]) -> Iterator[Found]:
-    """The files of installed distributions, without their scripts."""
+    """Yields the files of installed distributions, without their scripts."""
     import importlib.metadata
 
     for name in names:
@@ -120,13 +122,13 @@ def _distributions(names: tuple[str, ...]) -> Iterator[Found]:
 def _own(place: str, path: str) -> Iterator[Found]:
     place = os.path.normpath(place)
     if os.path.isabs(place) or place.startswith(".."):
-        raise ImageError(f"{path} cannot be packed as {place}: that is not in the image")
+        raise ImageError(f"{path} cannot be packed as {place}: that path is not inside the image")
     if os.path.isdir(path):
         yield from listing.walk(path, place)
     elif os.path.isfile(path):
         yield _plain(place, path)
     else:
-        raise ImageError(f"{path} cannot be packed: it is no file and no folder")
+        raise ImageError(f"{path} cannot be packed: it is neither a file nor a folder")
 
 
 def _plain(place: str, path: str) -> Found:
@@ -134,8 +136,8 @@ def _plain(place: str, path: str) -> Found:
     return listing.Found(place, path, status.st_mode, status.st_size, status.st_mtime_ns, "")
 
 
-def gather(seen: Look, folder: str) -> Contents:
-    """Puts the contents together; ``folder`` takes what is made for them until the image is written."""
+def gather(seen: InspectedRecipe, folder: str) -> Contents:
+    """Returns the contents of an image. ``folder`` holds generated files until the image is written."""
     made = Contents()
     sources = []
     for found in seen.found:
@@ -159,8 +161,8 @@ def gather(seen: Look, folder: str) -> Contents:
     return made
 
 
-def manifest(seen: Look) -> bytes:
-    """What the image says of itself."""
+def manifest(seen: InspectedRecipe) -> bytes:
+    """Returns the description of an image that it contains at its root."""
     said = {
         "python": seen.interpreter.version,
         "machine": seen.interpreter.machine,

@@ -1,13 +1,14 @@
-"""What has to change in an environment so that it works at another place.
+"""Changes that let an environment work at another path.
 
-| what | what happens to it |
+| part | change |
 |---|---|
-| ``pyvenv.cfg`` | stays, without the command that made it; the prefix is where the file is |
-| scripts that name an interpreter | look for it beside themselves |
-| ``activate`` and its kin | stay out: they name the place, and nobody activates an image |
-| ``.pth`` files | name folders of the environment from where they are; sources of editable installs go in |
-| editable installs through a finder | are refused: the finder is a program that names the place |
-| links inside | lead from where they are; those to the interpreter stay; files outside go in as files |
+| ``pyvenv.cfg`` | stays, without the keys that say how it was made; its folder is the prefix |
+| ``.lock`` and ``conda-meta/history`` | stay out |
+| scripts that name an interpreter | find it in their own folder |
+| ``activate`` and similar scripts | stay out: they contain the path, and no user activates an image |
+| ``.pth`` files | name folders of the environment relatively; sources of editable installs go in |
+| editable installs through a finder | are refused: the finder is a program that contains the path |
+| links in the environment | become relative; those to the interpreter stay; files outside go in as files |
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
     from gristmill._images.listing import Found
 
-#: Keys of ``pyvenv.cfg`` that say where an environment was made.
+#: Keys of ``pyvenv.cfg`` that describe how the environment was made.
 _OWN_KEYS = ("command", "executable", "prompt")
-#: Scripts that are larger than this are programs, bytes.
+#: Maximum size of a script in bytes; larger files are programs.
 _SCRIPT_SIZE_MAX = 1 << 20
-#: Where interpreters are that belong to no environment.
+#: Folders of interpreters that belong to no environment.
 _SYSTEM = (b"/bin", b"/usr/bin", b"/usr/local/bin")
-#: Finds the interpreter beside the script; Python reads the same lines as a string.
+#: Script header that finds the interpreter in the script's folder. Python reads the same lines as a string.
 _HEAD = b"""#!/bin/sh
 '''exec' "$(dirname -- "$(readlink -f -- "$0")")"/%s "$0" "$@"
 ' '''
@@ -38,21 +39,21 @@ _HEAD = b"""#!/bin/sh
 
 
 def is_left_out(name: str) -> bool:
-    """Whether a name of an environment stays out of its image."""
+    """Returns whether a file of an environment stays out of its image."""
     file = name.removeprefix("bin/")
     is_switch = file != name and file.lower().startswith(("activate", "deactivate"))
     return is_switch or name in (".lock", "conda-meta/history")
 
 
 def settings(text: str, prefix: str) -> bytes:
-    """What ``pyvenv.cfg`` says in the image."""
+    """Returns the content of ``pyvenv.cfg`` in the image."""
     kept = []
     for line in text.splitlines():
         key, _, value = (part.strip() for part in line.partition("="))
         if key.lower() == "include-system-site-packages" and value.lower() == "true":
             raise ImageError(
-                f"{prefix} cannot be packed: it takes packages of the system too, which are not in it: make one "
-                "without --system-site-packages"
+                f"{prefix} cannot be packed: it also uses packages of the system, which are not "
+                "in it: make an environment without --system-site-packages"
             )
         if key and key.lower() not in _OWN_KEYS:
             kept.append(f"{key} = {value}\n")
@@ -60,7 +61,7 @@ def settings(text: str, prefix: str) -> bytes:
 
 
 def script(found: Found) -> bytes | None:
-    """What a script says in the image; nothing if it may stay as it is."""
+    """Returns the content of a script in the image; ``None`` if the script stays unchanged."""
     if not stat.S_ISREG(found.mode) or found.size > _SCRIPT_SIZE_MAX:
         return None
     with open(found.path, "rb") as file:
@@ -70,7 +71,7 @@ def script(found: Found) -> bytes | None:
     first, _, rest = text.partition(b"\n")
     words = first[2:].split()
     if words == [b"/bin/sh"] and rest.startswith(b"'''exec' "):
-        # The way that installers name an interpreter whose path is long, or has a space in it.
+        # Installers use this form if the interpreter's path is long or contains a space.
         second, _, rest = rest.partition(b"\n")
         _, _, rest = rest.partition(b"\n")
         path = second.removeprefix(b"'''exec' ").partition(b' "$0"')[0].strip(b"\"'")
@@ -83,13 +84,13 @@ def script(found: Found) -> bytes | None:
 
 
 def is_path_file(name: str) -> bool:
-    """Whether it is a ``.pth`` file where an interpreter reads it."""
+    """Returns whether a name is a ``.pth`` file that an interpreter reads."""
     folder, file = os.path.split(name)
     return file.endswith(".pth") and os.path.basename(folder) == "site-packages"
 
 
 def path_file(found: Found, root: str, sources: dict[str, str]) -> bytes:
-    """What a ``.pth`` file says in the image; adds the folders outside that it names, and what they are called."""
+    """Returns the content of a ``.pth`` file in the image. Adds the outside folders that it names to ``sources``."""
     with open(found.path, encoding="utf-8", errors="surrogateescape") as file:
         lines = file.read().splitlines()
     said = [_path_line(line, found, root, sources) for line in lines]
@@ -103,8 +104,9 @@ def _path_line(line: str, found: Found, root: str, sources: dict[str, str]) -> s
                 os.path.basename(found.name).removeprefix("__editable__.").removesuffix(".pth")
             )
             raise ImageError(
-                f"{root} cannot be packed: {package} is installed editable through a finder, which names where it is: "
-                "install it as it is, or with --config-settings editable_mode=compat"
+                f"{root} cannot be packed: {package} is installed editable through a finder, "
+                "which refers to its source folder: install it without --editable, or with "
+                "--config-settings editable_mode=compat"
             )
         return line
     if not line.strip() or line.startswith("#"):
@@ -120,7 +122,7 @@ def _path_line(line: str, found: Found, root: str, sources: dict[str, str]) -> s
 
 
 def importable(path: str, place: str) -> Iterator[Found]:
-    """What can be imported from a folder of sources: modules and packages. What else is there stays out."""
+    """Yields the modules and packages in a folder of sources, without other files."""
 
     def leaves_out(name: str) -> bool:
         top, _, below = name.partition("/")

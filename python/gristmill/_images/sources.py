@@ -1,4 +1,4 @@
-"""Where the bytes come from of what is opened on a node."""
+"""Source of the bytes for an image or file that a node opens."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ if TYPE_CHECKING:
 
 
 class Source:
-    """A file that somebody named, or one that was brought to this node and is in memory."""
+    """A file that the caller named, or one that was sent to this node and is in memory."""
 
     def __init__(
         self, path: str, brought: _native.BroughtFile | None = None, is_run: bool = True
     ) -> None:
-        #: Where it is, or was where it was brought from: for messages.
+        #: Path of the file, here or where it was sent from, for messages.
         self.path = path
         self.brought = brought
-        #: Programs in it are to run, which need its interpreter; else modules are imported by another one.
+        #: True if the image's own interpreter will run. False if another interpreter only imports modules from the
+        #: image.
         self.is_run = is_run
-        #: Bytes of disk that were asked for last, to open it.
+        #: Bytes of disk space that the last attempt to open it asked for.
         self.needed = 0
 
     def size(self) -> int:
-        """How many bytes it has."""
+        """Returns the size in bytes."""
         return os.path.getsize(self.path) if self.brought is None else self.brought.size
 
     def write_to(self, target: str, digest: str) -> None:
-        """Writes a copy of which every byte is right. What was brought was hashed on its way."""
+        """Writes a verified copy. Bytes that were sent to this node were hashed on arrival."""
         from gristmill import _native
 
         if self.brought is not None:

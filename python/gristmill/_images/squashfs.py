@@ -1,4 +1,4 @@
-"""Images as squashfs, which the kernel mounts: written and read by the programs of ``squashfs-tools``."""
+"""Images in the squashfs format, which the kernel mounts. The programs of ``squashfs-tools`` write and read them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from gristmill._images.contents import Contents
 
 _WRITER, _READER = "mksquashfs", "unsquashfs"
-#: The first bytes of such a file.
+#: First bytes of a squashfs file.
 MAGIC = b"hsqs"
-#: The same content has to give the same bytes: times and owners that say nothing. Level 3 takes a fourteenth of the
+#: Options that make the same content give the same bytes: fixed times and owners. Level 3 takes a fourteenth of the
 #: time of the default, for an eighth more bytes.
 _OPTIONS = (
     "-comp", "zstd", "-Xcompression-level", "3", "-b", "256K", "-all-root", "-all-time", "315532800",
@@ -26,7 +26,7 @@ _OPTIONS = (
 
 
 def check_program() -> None:
-    """Complains if such images cannot be written here."""
+    """Raises ``ImageError`` if this machine cannot write squashfs images."""
     if shutil.which(_WRITER) is None:
         raise ImageError(
             f"squashfs images cannot be built here: {_WRITER} is missing: install squashfs-tools 4.5 or newer, or "
@@ -35,7 +35,7 @@ def check_program() -> None:
 
 
 def write(contents: Contents, path: str) -> str:
-    """Writes an image; gives its digest."""
+    """Writes an image. Returns its digest."""
     from gristmill import _native
 
     read, write = os.pipe()
@@ -61,7 +61,7 @@ def write(contents: Contents, path: str) -> str:
     if run.returncode != 0:
         if "No space left" in said:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-        # A reader that has died is what the feeder complains of then.
+        # This error comes first: if ``mksquashfs`` dies, the feeder only reports a broken pipe.
         raise ImageError(
             f"{_WRITER} failed: {said.strip().rpartition(chr(10))[2] or run.returncode}"
         )
@@ -73,7 +73,7 @@ def write(contents: Contents, path: str) -> str:
 
 
 def fault_of_reader() -> str | None:
-    """Why such images cannot be unpacked here; nothing if they can."""
+    """Returns the reason why this node cannot unpack squashfs images; ``None`` if it can."""
     return None if shutil.which(_READER) else f"{_READER} is missing: install squashfs-tools"
 
 

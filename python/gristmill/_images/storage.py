@@ -1,4 +1,4 @@
-"""Folders for images: where a node keeps open ones, where built ones are cached, and what disks those are on."""
+"""Folders for images: a node's storage for open ones, and the cache of built ones."""
 
 from __future__ import annotations
 
@@ -6,61 +6,30 @@ import errno
 import os
 import stat
 
+from gristmill import _filesystem
 from gristmill._errors import ImageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Says where the node's own disk is; others are looked for only if it is not set.
+#: Environment variable with a folder on the node's own disk. Other folders are tried only if it is not set.
 LOCAL_VARIABLE = "GRISTMILL_LOCAL_DIR"
 _OTHERS = ("SLURM_TMPDIR", "TMPDIR")
-#: Types of file systems that other nodes have too: many small files are slow there.
-_SHARED = (
-    "9p", "afs", "beegfs", "ceph", "cifs", "fhgfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4",
-    "ocfs2", "orangefs", "panfs", "pvfs2", "smb2", "smb3", "smbfs", "virtiofs", "wekafs",
-)  # fmt: skip
-#: Of those that programs serve, these are on the node's own disk.
-_LOCAL_FUSE = ("fuse.fuse-overlayfs", "fuseblk")
-
-
-def type_of(path: str) -> str:
-    """The type of the file system that a path is on, as the kernel names it; empty if it does not say."""
-    path = os.path.realpath(path)
-    best, kind = -1, ""
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            for line in file:
-                before, _, after = line.partition(" - ")
-                place = _plain(before.split(" ")[4])
-                is_above = path == place or path.startswith(place.rstrip("/") + "/")
-                # The last of several at one place covers the others.
-                if is_above and len(place) >= best:
-                    best, kind = len(place), after.split(" ", 1)[0]
-    except OSError:
-        pass
-    return kind
-
-
-def _plain(place: str) -> str:
-    for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        place = place.replace(code, letter)
-    return place
 
 
 def is_shared(path: str) -> bool:
-    """Whether a path is on a file system that other nodes have too."""
-    kind = type_of(path)
-    return kind in _SHARED or (kind.startswith("fuse") and kind not in _LOCAL_FUSE)
+    """Returns whether a path is on a file system that other nodes share or may share."""
+    return _filesystem.of(path).may_be_shared
 
 
 def is_worth_an_image(prefix: str) -> bool:
-    """Whether an environment is faster from an image where it is used: it is not if it is on a local disk."""
+    """Returns whether an environment is faster from an image than in place: it is not if it is on a local disk."""
     return is_shared(prefix)
 
 
 def candidates() -> Iterator[tuple[str, str]]:
-    """The folders that a node's own disk may be in, and who says so."""
+    """Yields the folders that may be on a node's own disk, and the setting that names each."""
     said = os.environ.get(LOCAL_VARIABLE)
     if said:
         yield said, f"${LOCAL_VARIABLE}"
@@ -72,18 +41,19 @@ def candidates() -> Iterator[tuple[str, str]]:
 
 
 def fault_of(path: str) -> str | None:
-    """Why a folder cannot hold open images; nothing if it can."""
+    """Returns the reason why a folder cannot hold open images; ``None`` if it can."""
     if not os.path.isdir(path):
-        return "it is no folder"
+        return "it is not a folder"
     if not os.access(path, os.W_OK | os.X_OK):
         return "it cannot be written to"
     if is_shared(path):
-        return f"it is on a file system of type {type_of(path)}, which is shared with other nodes"
+        name = _filesystem.of(path).name
+        return f"it is on a file system of type {name}, which is shared with other nodes"
     return None
 
 
 def local_folder(part: str = "images") -> str:
-    """The folder for open images, or for files, on this node's own disk; only this user can read or write it."""
+    """Returns the folder for open images, or for files, on this node's own disk. Only this user can access it."""
     faults = []
     for path, who in candidates():
         fault = fault_of(path)
@@ -96,13 +66,13 @@ def local_folder(part: str = "images") -> str:
 
 
 def cache_folder() -> str:
-    """The folder for images that were built."""
+    """Returns the cache folder for built images."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return own_folder(base, "gristmill", "images")
 
 
 def own_folder(base: str, *parts: str) -> str:
-    """Makes a folder whose last parts are this user's alone, or says who else could write to it."""
+    """Creates a folder whose last parts belong to this user alone. Raises ``ImageError`` if others can write to it."""
     path = os.path.abspath(base)
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
@@ -115,7 +85,7 @@ def own_folder(base: str, *parts: str) -> str:
                 is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
                 if not is_own or status.st_mode & 0o022:
                     raise ImageError(
-                        f"{path} is not used for images: others than user {os.getuid()} own it or may write to it"
+                        f"{path} is not used for images: a user other than {os.getuid()} owns it or may write to it"
                     ) from None
     except OSError as error:
         raise ImageError(f"{path} cannot hold images: {error}") from error
@@ -123,18 +93,18 @@ def own_folder(base: str, *parts: str) -> str:
 
 
 def free_size(path: str) -> int:
-    """Bytes that this user may still write there."""
+    """Returns the number of bytes that this user may still write there."""
     said = os.statvfs(path)
     return said.f_bavail * said.f_frsize
 
 
 def is_full(error: OSError) -> bool:
-    """Whether it says that there is no space left."""
+    """Returns whether an error says that no space is left."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def no_space(step: str, folder: str, needed: int) -> ImageError:
-    """What there is to say when a disk is full."""
+    """Returns the error for a full disk."""
     return ImageError(
         f"no space left to {step} in {folder}: up to {needed / 1e6:.1f} MB are needed and "
         f"{free_size(folder) / 1e6:.1f} MB are free"

@@ -1,7 +1,7 @@
-"""The interpreter in the image: what an environment lacks is merged into it, so that it needs nothing of the node.
+"""Interpreter in an image: the parts that an environment lacks are added, so that it needs nothing of the node.
 
-The result is no virtual environment any more but an installation: its interpreter is a file in ``bin``, its standard
-library is beside the packages, and its prefix is where it is found to be.
+The result is an installation instead of a virtual environment. Its interpreter is a file in ``bin``, its standard
+library is beside the packages, and its prefix is derived from its own path.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ if TYPE_CHECKING:
     from gristmill._images.interpreter import Interpreter
     from gristmill._images.listing import Found
 
-#: Of a standard library what no program needs: packages of the installation itself, tests, what links other programs.
+#: Parts of a standard library that no program needs: packages of the installation itself, tests, and development files.
 _LEFT_OUT = ("site-packages", "test", "idlelib", "turtledemo")
 
-#: Where a program looks for its libraries: from its own folder.
+#: Library search path of a program, relative to its own folder.
 _BESIDE = b"$ORIGIN/../lib"
 
 
 def add(found: list[Found], changed: dict[str, bytes], said: Interpreter, prefix: str) -> None:
-    """Adds the interpreter to what was found of an environment."""
+    """Adds the interpreter to the files of an environment."""
     if os.path.realpath(said.base) == prefix:
         return  # it is an installation of its own already
     if said.is_changed:
         raise ImageError(
             f"{prefix} cannot be packed with its interpreter {said.executable}: it was changed to look for packages "
-            "elsewhere (a distribution's own): make the environment with another, as uv and conda have them"
+            "elsewhere (a distribution's own): make the environment with another interpreter, "
+            "such as those of uv and conda"
         )
     changed.pop("pyvenv.cfg", None)
     links = [one for one in found if listing.is_interpreter(one.name)]
@@ -52,17 +53,18 @@ def add(found: list[Found], changed: dict[str, bytes], said: Interpreter, prefix
 
 
 def _program(said: Interpreter) -> bytes:
-    """The interpreter as one that looks for its library beside itself, and not where it was installed."""
+    """Returns the interpreter program, changed to look for its library relative to its own folder."""
     with open(said.executable, "rb") as file:
         program = file.read()
     if _BESIDE in program:
         return program
     place = os.fsencode(os.path.dirname(said.shared_library)) + b"\0"
-    # The path stands in the file as it is: a shorter one fits in its place.
+    # The program contains the path as plain bytes, so a shorter path fits in its place.
     if place not in program or len(place) <= len(_BESIDE):
         raise ImageError(
-            f"{said.executable} cannot be packed: it needs {said.shared_library} and does not say where it looks for "
-            "it: make the environment with another interpreter, as uv and conda have them"
+            f"{said.executable} cannot be packed: it needs {said.shared_library} and does not "
+            "state where it looks for that library: make the environment with another "
+            "interpreter, such as those of uv and conda"
         )
     return program.replace(place, _BESIDE.ljust(len(place), b"\0"))
 

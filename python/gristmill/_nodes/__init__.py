@@ -1,1 +1,1 @@
-"""Nodes: who starts agents there, what an agent is, and how a client and its nodes find each other."""
+"""Nodes: the placements that start agents, the agent itself, and the way a client and its nodes find each other."""

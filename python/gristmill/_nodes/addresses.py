@@ -1,19 +1,28 @@
-"""Where this machine can be reached: every address that agents are to try."""
+"""Addresses of hosts: where this machine can be reached, and which host names can be resolved."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import fcntl
 import socket
 import struct
 
-#: ``SIOCGIFADDR`` of Linux: the IPv4 address of a network interface.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: ``SIOCGIFADDR`` of Linux: the request for the IPv4 address of a network interface.
 _GET_ADDRESS = 0x8915
-#: The size of the kernel's ``ifreq`` and the part of it that is the name, bytes.
+#: The size of the kernel's ``ifreq``, and of the name in it without the final null byte, bytes.
 _REQUEST_SIZE, _NAME_SIZE = 256, 15
+#: The longest wait for the name service, seconds. A name without an answer by then counts as known.
+_LOOKUP_S = 5.0
+#: The number of names that are looked up at the same time.
+_LOOKUPS_MAX = 32
 
 
 def address_of_interface(name: str) -> str:
-    """The IPv4 address of a network interface, as ``eth0``. Raises ``OSError`` if there is none."""
+    """Returns the IPv4 address of a network interface such as ``eth0``. Raises ``OSError`` if it has none."""
     request = struct.pack(f"{_REQUEST_SIZE}s", name.encode()[:_NAME_SIZE])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         answer = fcntl.ioctl(sock.fileno(), _GET_ADDRESS, request)
@@ -21,16 +30,16 @@ def address_of_interface(name: str) -> str:
 
 
 def address_of_route() -> str:
-    """The address that traffic to other networks leaves from; nothing is sent. Raises ``OSError`` without a route."""
+    """Returns the source address of traffic to other networks; sends nothing. Raises ``OSError`` without a route."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        # Of the network for documentation, RFC 5737: connecting a datagram socket only looks the route up.
+        # An address of the documentation network (RFC 5737): connecting a datagram socket only looks up the route.
         sock.connect(("192.0.2.1", 9))
         address: str = sock.getsockname()[0]
     return address
 
 
 def all_addresses() -> list[str]:
-    """The addresses of all interfaces, likely ones first: that of the route to others, and the loopback's last."""
+    """Returns the IPv4 addresses of all interfaces: the address of the default route first, the loopback's last."""
     found = []
     for _, name in socket.if_nameindex():
         try:
@@ -45,9 +54,9 @@ def all_addresses() -> list[str]:
 
 
 def reachable_at(port: int, address: str | None = None, interface: str | None = None) -> list[str]:
-    """Where agents find this client, as ``host:port``: there, or anywhere if neither is given.
+    """Returns the addresses at which agents find this client, as ``host:port``: the given one, or all if none is given.
 
-    Raises ``ValueError`` for an interface without an address.
+    Raises ``ValueError`` if the interface has no address.
     """
     if address is not None:
         return [f"{address}:{port}"]
@@ -57,3 +66,26 @@ def reachable_at(port: int, address: str | None = None, interface: str | None = 
         except OSError as error:
             raise ValueError(f"interface {interface} has no address: {error}") from error
     return [f"{one}:{port}" for one in all_addresses()]
+
+
+def unknown_names(addresses: Sequence[str]) -> list[str]:
+    """Looks up the host of each ``host:port``. Returns each address whose host cannot be resolved, with the reason."""
+    pool = concurrent.futures.ThreadPoolExecutor(min(len(addresses), _LOOKUPS_MAX))
+    lookups = {pool.submit(_look_up, address): address for address in dict.fromkeys(addresses)}
+    done, _ = concurrent.futures.wait(lookups, _LOOKUP_S)
+    # A lookup cannot be interrupted: its thread ends by itself.
+    pool.shutdown(wait=False, cancel_futures=True)
+    reasons = ((address, lookup.result()) for lookup, address in lookups.items() if lookup in done)
+    return [f"{address!r} cannot be resolved: {reason}" for address, reason in reasons if reason]
+
+
+def _look_up(address: str) -> str:
+    """Returns the reason why the host of an address cannot be resolved, or an empty text if it can."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    except OSError as error:
+        return error.strerror or str(error)
+    except (UnicodeError, OverflowError) as error:
+        return str(error)
+    return ""

@@ -1,4 +1,4 @@
-"""Which cores the workers of a node are bound to."""
+"""CPU affinity of a node's workers."""
 
 from __future__ import annotations
 
@@ -7,36 +7,38 @@ import glob
 import operator
 import os
 
+from gristmill import _options
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Where Linux says which cores are near to which memory.
+#: The folder in which Linux lists the NUMA nodes and their cores.
 FOLDER = "/sys/devices/system/node"
-#: The environment variable by which an agent tells its workers.
+#: The environment variable in which an agent passes the cores to its workers.
 VARIABLE = "GRISTMILL_NODE_CORES"
 _POLICIES = ("none", "numa", "block", "block-reverse", "alternating")
-#: What begins a policy that names cores.
+#: The prefix of a policy that names cores.
 _LIST = "list:"
-#: Domains that are told apart.
+#: The number of NUMA nodes that a bit mask can tell apart.
 _DOMAINS_MAX = 64
 
-#: The cores of each slot's worker, if workers are bound, and the slot of this one.
+#: The cores of each slot's worker if workers are bound; below, the slot of this worker.
 _sets: list[set[int]] = []
 _slot = 0
 
 
 def core_sets(policy: str, cores: Sequence[int], workers: int) -> list[list[int]] | None:
-    """The cores of each worker; ``None``: they are not bound.
+    """Returns the cores of each worker, or ``None`` if workers are not bound.
 
-    :param policy: ``none``; ``numa``: each to the cores that are near to one memory, where these have room for its
-        share, else to those of as few memories as can be; ``block``: neighbours together, the first worker on the first
-        cores; ``block-reverse``: the first worker on the last ones; ``alternating``: dealt out one by one;
-        ``list:0,1:2,3``: as it says, a worker between two colons.
-    :param cores: those that there are.
-    :param workers: how many share them.
+    :param policy: ``none``; ``numa``: each worker gets the cores of one NUMA node if that has room for the worker's
+        share, otherwise those of as few NUMA nodes as possible; ``block``: neighbouring cores together, the first
+        worker on the first cores; ``block-reverse``: the first worker on the last cores; ``alternating``: cores are
+        dealt out one by one; ``list:0,1:2,3``: the named cores, with colons between workers.
+    :param cores: the available cores.
+    :param workers: the number of workers that share the cores.
 
-    Raises ``ValueError`` for another policy, and for cores that there are not.
+    Raises ``ValueError`` for any other policy and for named cores that are not available.
     """
     if checked(policy) == "none":
         return None
@@ -58,23 +60,25 @@ def core_sets(policy: str, cores: Sequence[int], workers: int) -> list[list[int]
 
 
 def checked(policy: str) -> str:
-    """The policy, if it is one. Raises ``ValueError``."""
+    """Returns the policy if it is valid. Raises ``TypeError`` if it is no text and ``ValueError`` if it is unknown."""
+    if not isinstance(policy, str):
+        raise TypeError(f"cpu_affinity must be a text, not {_options.shown(policy)}")
     if policy.startswith(_LIST):
         _read(policy.removeprefix(_LIST))
     elif policy not in _POLICIES:
         raise ValueError(
-            f"the affinity {policy!r} is none of {', '.join(_POLICIES)} and {_LIST}..."
+            f"cpu_affinity {_options.shown(policy)} is none of {', '.join(_POLICIES)} and {_LIST}..."
         )
     return policy
 
 
 def chooses(policy: str) -> bool:
-    """Whether it binds workers to cores that it does not name."""
+    """Returns whether the policy binds workers to cores that it does not name itself."""
     return policy != "none" and not policy.startswith(_LIST)
 
 
 def numa_parts(cores: Sequence[int]) -> list[list[int]]:
-    """The cores by what memory they are near to: a list for each domain of the machine that has some of them."""
+    """Returns the cores grouped by NUMA node: one list for each NUMA node that has some of them."""
     parts = []
     for path in sorted(glob.glob(f"{FOLDER}/node[0-9]*/cpulist"), key=_number):
         with open(path) as file:
@@ -88,12 +92,12 @@ def _number(path: str) -> int:
 
 
 def _near(parts: Sequence[Sequence[int]], workers: int) -> list[list[int]]:
-    """The domains of each worker: the one with the most room for its share of the cores, else as few as can be."""
+    """Returns the cores of each worker: of the NUMA node with the most room, or of as few NUMA nodes as possible."""
     share = max(1, sum(map(len, parts)) // workers)
     room = [0] * len(parts)
     sets = []
     for _ in range(workers):
-        if sum(room) < share:  # every core is somebody's: another round
+        if sum(room) < share:  # every core is assigned: start another round
             room = [left + len(part) for left, part in zip(room, parts, strict=True)]
         wanted, chosen = share, []
         while wanted:
@@ -106,8 +110,8 @@ def _near(parts: Sequence[Sequence[int]], workers: int) -> list[list[int]]:
     return sets
 
 
-def domains(sets: Sequence[Sequence[int]], workers: int) -> list[int]:
-    """Which domains of the machine each worker's cores are in, a bit each."""
+def numa_nodes(sets: Sequence[Sequence[int]], workers: int) -> list[int]:
+    """Returns the NUMA nodes of each worker's cores as a bit mask."""
     parts = numa_parts(sorted({core for one in sets for core in one}))
     of_core = {
         core: 1 << (number % _DOMAINS_MAX) for number, part in enumerate(parts) for core in part
@@ -117,7 +121,7 @@ def domains(sets: Sequence[Sequence[int]], workers: int) -> list[int]:
 
 
 def _ranges(text: str) -> set[int]:
-    """The numbers of a list such as ``0-3,8``."""
+    """Returns the numbers of a list such as ``0-3,8``."""
     numbers: set[int] = set()
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
@@ -130,30 +134,30 @@ def _read(text: str) -> list[list[int]]:
     try:
         return [[int(core) for core in part.split(",")] for part in text.split(":")]
     except ValueError:
-        raise ValueError(f"{text!r} is no list of cores such as 0,1:2,3") from None
+        raise ValueError(
+            f"cpu_affinity: {_options.shown(text)} is not a list of cores such as 0,1:2,3"
+        ) from None
 
 
 def _named(text: str, cores: Sequence[int]) -> list[list[int]]:
     sets = _read(text)
     missing = {core for one in sets for core in one} - set(cores)
     if missing:
-        raise ValueError(
-            f"there are no cores {sorted(missing)} here, of which there are {list(cores)}"
-        )
+        raise ValueError(f"this process may not use cores {sorted(missing)}, only {list(cores)}")
     return sets
 
 
 def to_text(sets: Sequence[Sequence[int]]) -> str:
-    """The cores of all workers in one line."""
+    """Returns the cores of all workers in one line."""
     return ":".join(",".join(map(str, one)) for one in sets)
 
 
 def bind(slot: int, places: Sequence[int]) -> None:
-    """Binds this process, the worker of that slot, to its cores, if the node's agent has said so.
+    """Binds this process, the worker of ``slot``, to its cores if the node's agent binds workers.
 
-    :param places: of the node, one for each slot; empty: they are the slots.
+    :param places: the index of each slot in the node's list of core sets; empty if slots and indexes are equal.
     """
-    # Programs that the worker starts are not meant.
+    # The variable is removed, so that programs that the worker starts do not inherit it.
     text = os.environ.pop(VARIABLE, None)
     if text is None:
         return
@@ -165,9 +169,10 @@ def bind(slot: int, places: Sequence[int]) -> None:
 
 
 def widen(slots: Sequence[int], places: int) -> None:
-    """Binds this process, if it is bound at all, to the cores of these slots; of its own without any.
+    """Binds this process to the cores of ``slots``, or to its own cores if ``slots`` is empty. Does nothing if unbound.
 
-    :param places: how many it has; of more than are named the cores are those of all.
+    :param places: the number of CPU slots of the task; with several CPU slots and no ``slots``, the task gets the cores
+        of all workers.
     """
     if not _sets:
         return

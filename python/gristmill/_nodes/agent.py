@@ -1,4 +1,4 @@
-"""The ``gristmill node`` command: a node agent, until its client has finished."""
+"""The ``gristmill node`` command, which runs a node agent until its client has finished."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
     from gristmill._nodes.share import Share
 
-#: Says to workers that they are on a node, and on which.
+#: The environment variable that tells workers that they run on a node, and the name of that node.
 _VARIABLE = "GRISTMILL_NODE"
-#: How long an agent looks for a client before it gives up, seconds: longer than a program takes to start.
+#: The time for which an agent looks for a client before it gives up, seconds: longer than a program takes to start.
 _PATIENCE_S = 120.0
-#: How long tasks may finish once an agent is to end, seconds: batch systems give 30 to jobs that they end. Whoever held
-#: a leash has let go of the node already.
+#: The time that tasks get to finish once an agent must end, seconds. Batch systems give the jobs that they end 30 s. If
+#: the leash has ended, its holder has released the node already, so the time is short.
 _DRAIN_S, _LEASHED_DRAIN_S = 20.0, 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Says what the command understands."""
+    """Defines the arguments of the command."""
     add = parser.add_argument
     add(
         "--join",
         action="append",
         default=[],
         metavar="HOST:PORT",
-        help="the client to join; several: its addresses, of which one that can be reached is taken",
+        help="address of the client to join; with several addresses, the agent uses one that it can reach",
     )
-    add("--listen", metavar="HOST:PORT", help="where clients reach this node")
+    add("--listen", metavar="HOST:PORT", help="address at which clients reach this node")
     add(
         "--key",
         metavar="FILE",
@@ -46,20 +46,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--leash", action="store_true", help="ends when its standard input does")
     names = f"%{HOST} is its host name, %{RANK} the number of its rank"
-    add("--name", default=HOST, help=f"what this node is called; {names}")
+    add("--name", default=HOST, help=f"name of this node; {names}")
     add(
         "--label",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="what programs show of this node, as in gristmill top; several are several labels",
+        help="a label that programs show for this node, as in gristmill top; may be repeated",
     )
     add(
         "--group",
         metavar="NAME",
-        help="nodes that it is near to, which large arguments reach once (the label group)",
+        help="group of nearby nodes, to which large arguments are sent once (the label group)",
     )
-    add("--quiet", action="store_true", help="says nothing unless something is wrong")
+    add("--quiet", action="store_true", help="prints only failures")
     _add_sizes(parser)
     _add_times(parser)
 
@@ -87,7 +87,7 @@ def _add_sizes(parser: argparse.ArgumentParser) -> None:
     add(
         "--rank",
         action="store_true",
-        help="offers its part of the node where a launcher such as mpiexec has started several agents on it",
+        help="offers a part of the node, if a launcher such as mpiexec has started several agents on it",
     )
     add(
         "--part",
@@ -107,75 +107,75 @@ def _add_times(parser: argparse.ArgumentParser) -> None:
         "--patience",
         type=walltime.seconds,
         metavar="SECONDS",
-        help=f"how long it stays without a client ({_PATIENCE_S:g} with --join, else for ever)",
+        help=f"time that the agent waits for a client ({_PATIENCE_S:g} with --join, else for ever)",
     )
     parser.add_argument(
         "--walltime",
         type=walltime.seconds,
         metavar="SECONDS",
-        help="how long this node can be used (until its job of Slurm ends, if it is in one)",
+        help="time that this node can be used (until its Slurm job ends, if it is in one)",
     )
     parser.add_argument(
         "--drain",
         type=walltime.seconds,
         metavar="SECONDS",
-        help="how long tasks may finish before the end of the walltime or of a lease, and after a SIGTERM "
+        help="time that tasks get to finish before the end of the walltime or of a lease, and after a SIGTERM "
         f"({_DRAIN_S:g}; {_LEASHED_DRAIN_S:g} with --leash, and after its end in any case)",
     )
 
 
 def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    """Runs the agent; gives its exit status: 0 when its client has finished, 1 when none came, 77 when refused.
+    """Runs the agent. Returns its exit status: 0 when its client has finished, 1 when no client came, 77 when refused.
 
-    Ends with 2 where the command line cannot be followed.
+    Exits with 2 if the command line cannot be followed.
     """
     begun_at = time.monotonic()
     if not options.join and options.listen is None:
         parser.error("name a client with --join, or an address with --listen")
-    from gristmill._nodes import handing, share
+    from gristmill._nodes import key_input, share
     from gristmill._nodes.parts import rank
 
     name = options.name.replace(HOST, socket.gethostname()).replace(RANK, str(rank()))
     try:
-        key = handing.read_key(options.key)
+        key = key_input.read_key(options.key)
         part = share.measure(options)
         labels = _labels(options)
     except ValueError as error:
         parser.error(str(error))
     signal.signal(signal.SIGTERM, _stop_once())
     if options.leash:
-        handing.end_with_input(None if options.drain is None else _LEASHED_DRAIN_S)
+        key_input.end_with_input(None if options.drain is None else _LEASHED_DRAIN_S)
     patience = options.patience
     if patience is None and options.join:
         patience = _PATIENCE_S
     join = _choose(options.join, patience)
     if join is None:
-        nowhere = f"nobody answers at {', '.join(options.join)}"
+        nowhere = f"no client answers at {', '.join(options.join)}"
         print(f"gristmill node {name}: gave up: {nowhere}", file=sys.stderr)
         return IN_VAIN
     if patience is not None:
         patience = max(0.0, patience - (time.monotonic() - begun_at))
     try:
-        why, trouble = _serve(options, key, (name, labels), join, patience, part)
+        why, failure = _serve(options, key, (name, labels), join, patience, part)
     except KeyboardInterrupt:
         return 130
     except ValueError as error:
         parser.error(str(error))
-    except OSError as error:  # what the system refuses now it may give later
-        why, trouble = "idle", str(error)
+    except OSError as error:  # the system may grant later what it refuses now
+        why, failure = "idle", str(error)
     if why in ("idle", "refused"):
-        print(f"gristmill node {name}: gave up: {trouble}", file=sys.stderr)
+        print(f"gristmill node {name}: gave up: {failure}", file=sys.stderr)
         return IN_VAIN if why == "idle" else REFUSED
     return 0
 
 
 def _stop_once() -> Callable[..., None]:
-    """The handler of a signal that ends this process in order, and means nothing more when it comes again."""
-    told: list[int] = []
+    """Returns a signal handler that ends this process in order, and ignores the signal when it comes again."""
+    received: list[int] = []
 
     def stop(number: int, _frame: object) -> None:
-        told.append(number)
-        if len(told) == 1:
+        received.append(number)
+        if len(received) == 1:
             sys.exit(0)
 
     return stop
@@ -189,7 +189,7 @@ def _drain(options: argparse.Namespace) -> float:
 
 
 def _choose(addresses: list[str], patience_s: float | None) -> list[str] | None:
-    """The address to join, of those that the client may have; a choice of one needs no look."""
+    """Returns the addresses to join: the first reachable one, or ``None``. A single address is not probed."""
     if len(addresses) < 2:
         return addresses
     from gristmill._nodes.probe import find_reachable
@@ -199,7 +199,7 @@ def _choose(addresses: list[str], patience_s: float | None) -> list[str] | None:
 
 
 def _labels(options: argparse.Namespace) -> str:
-    """All labels, a line each. Raises ``ValueError`` for what is none."""
+    """Returns all labels, one a line. Raises ``ValueError`` for a label that is not ``NAME=VALUE``."""
     group = [f"group={options.group}"] if options.group else []
     labels = [*options.label, *group]
     for label in labels:
@@ -217,7 +217,7 @@ def _serve(
     patience_s: float | None,
     part: Share,
 ) -> tuple[str, str]:
-    from gristmill import _native, _world
+    from gristmill import _native, _worker_environment
 
     name, labels = called
 
@@ -236,12 +236,12 @@ def _serve(
         memory=part.memory,
         gpus=part.gpus,
         cores=part.cores,
-        domains=part.domains,
+        numa_nodes=part.numa_nodes,
         pins=part.pins,
         labels=labels,
         patience_s=patience_s,
         walltime_s=walltime.time_left(options.walltime),
         drain_s=_drain(options),
-        program=_world.program(output=True),
+        program=_worker_environment.program(output=True),
         opened=opened,
     )

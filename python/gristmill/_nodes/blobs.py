@@ -1,39 +1,38 @@
-"""How large arguments come to nodes: settings, checked where they are made."""
+"""Settings for the distribution of large arguments to nodes, validated when they are made."""
 
 from __future__ import annotations
 
 import dataclasses
+
+from gristmill import _options
 
 TOPOLOGIES = ("client", "peers", "groups")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Blobs:
-    """How arguments of a megabyte or more come to nodes, and how much of them nodes keep.
+    """Settings for the distribution of arguments of a megabyte or more to nodes, and limits of what nodes keep.
 
-    Each goes to a node once, however many tasks need it, and nodes give it on to each other. Raises ``ValueError`` for
-    what cannot be meant.
+    Each argument is sent to a node once, however many tasks need it. By default nodes pass it on to each other. Raises
+    ``ValueError`` for values out of range.
     """
 
-    #: How many nodes get the same argument from one giver at the same time.
+    #: The number of nodes that get the same argument from one source at the same time.
     fanout: int = 2
-    #: Who gives: ``"client"``, only this program; ``"peers"``, nodes as well; ``"groups"``, nodes of a group give to
-    #: each other, and one node of it at a time gets an argument from elsewhere (``group=`` of placements,
-    #: ``gristmill node --group``).
+    #: The possible sources: ``"client"``, only this program; ``"peers"``, nodes as well; ``"groups"``, nodes of a group
+    #: send to each other, and one node of the group at a time gets an argument from outside (``group=`` of
+    #: ``on.Network``, ``gristmill node --group``).
     topology: str = "peers"
-    #: Bytes in a node's memory above which arguments that no task needs leave it; an eighth of its memory if not given.
+    #: The limit of arguments and results in a node's memory, bytes; by default an eighth of its memory. Above it, those
+    #: that no task on the node needs are removed.
     memory: int | None = None
-    #: Bytes of these that a node keeps on its disk, in a nameless file in ``TMPDIR``; as much as ``memory`` if not
-    #: given.
+    #: The limit of what a node keeps of these on disk, in an unnamed file in ``TMPDIR``, bytes; by default ``memory``.
     disk: int | None = None
 
     def __post_init__(self) -> None:
-        if self.fanout < 1:
-            raise ValueError(f"fanout must be at least 1, not {self.fanout}")
-        if self.topology not in TOPOLOGIES:
-            names = ", ".join(f'"{name}"' for name in TOPOLOGIES)
-            raise ValueError(f"topology must be one of {names}, not {self.topology!r}")
+        set_field = object.__setattr__  # the fields are frozen for users
+        set_field(self, "fanout", _options.count("fanout", self.fanout, 1, _options.SHORT_MAX))
+        _options.one_of("topology", self.topology, TOPOLOGIES)
         for name in ("memory", "disk"):
             limit = getattr(self, name)
-            if limit is not None and limit < 0:
-                raise ValueError(f"{name} must not be negative, and is {limit}")
+            set_field(self, name, _options.optional_count(name, limit, 0))

@@ -1,22 +1,24 @@
-"""What is known of a block's job, in the words of Parsl's providers, and what to do when jobs fail."""
+"""Status of a block's job in the terms of Parsl's providers, and the reaction to failed jobs."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
 
+from gristmill._errors import GristmillError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    #: Called after each look at the jobs, with an object that has ``provider``, ``label`` and
+    #: A function that is called after each poll of the jobs, with an object that has ``provider``, ``label`` and
     #: ``set_bad_state_and_fail_all(exception)``, and with the status of each block by its id.
     ErrorHandler = Callable[[Any, Mapping[str, "BlockStatus"]], object]
 
 
 class BlockState(enum.IntEnum):
-    """The states of a job, with the numbers that they have in Parsl: what compares them there compares these too."""
+    """The states of a job, with Parsl's numbers, so that code that compares Parsl's states can compare these too."""
 
     UNKNOWN = 0
     PENDING = 1
@@ -26,9 +28,9 @@ class BlockState(enum.IntEnum):
     FAILED = 5
     TIMEOUT = 6
     HELD = 7
-    #: It has ended, and none of its nodes has joined.
+    #: A job that ended before any of its nodes joined.
     MISSING = 8
-    #: It was taken away because it was not needed.
+    #: A job that was cancelled because it was not needed.
     SCALED_IN = 9
 
 
@@ -38,19 +40,19 @@ _FAILED = frozenset({BlockState.FAILED, BlockState.MISSING})
 
 @dataclasses.dataclass(frozen=True)
 class BlockStatus:
-    """The state of a block, and what its job left behind."""
+    """The state of a block, and the output that its job left behind."""
 
     state: BlockState
     message: str | None = None
     exit_code: int | None = None
     stdout_summary: str | None = None
     stderr_summary: str | None = None
-    #: Whether one of its nodes has ever joined.
+    #: True if one of its nodes has ever joined.
     has_joined: bool = False
 
     @property
     def terminal(self) -> bool:
-        """Whether the job has ended."""
+        """True if the job has ended."""
         return self.state not in _LIVING
 
     @property
@@ -60,7 +62,7 @@ class BlockStatus:
 
 
 def read_status(theirs: Any) -> BlockStatus:
-    """What a provider says, as it is now: the files that it names may be gone later."""
+    """Converts a provider's job status, and reads the files that it names at once because they may be deleted later."""
     try:
         state = BlockState(int(theirs.state))
     except ValueError:
@@ -71,35 +73,37 @@ def read_status(theirs: Any) -> BlockStatus:
     return BlockStatus(state, theirs.message, theirs.exit_code, *words)
 
 
-class TooManyBlocksFailed(Exception):
-    """No block came up; the message has what each of their jobs left behind."""
+class BlocksFailedError(GristmillError):
+    """An error raised if all blocks fail before a node has joined. The message has the last output of each job."""
+
+    code = "blocks_failed"
 
 
 def fail_when_all_failed(blocks: Any, status: Mapping[str, BlockStatus]) -> None:
-    """Gives up when as many blocks as there were at first have failed, and none has ever had a node.
+    """Fails the executor when all blocks, and at least ``init_blocks``, have failed and none ever had a node.
 
-    One that has had some is no sign that blocks cannot work, as Parsl would have it: a node of it may have died.
+    A block that has had a node does not count as failed, unlike in Parsl: one of its nodes may have died.
     """
     failed = [one for one in status.values() if one.state in _FAILED and not one.has_joined]
     if len(failed) == len(status) >= max(1, blocks.provider.init_blocks):
-        blocks.set_bad_state_and_fail_all(TooManyBlocksFailed(describe(status)))
+        blocks.set_bad_state_and_fail_all(BlocksFailedError(describe(status)))
 
 
 def handler_of(choice: bool | ErrorHandler) -> ErrorHandler:
-    """The handler that is meant: ``True`` gives up when all blocks fail, ``False`` never does."""
+    """Returns the error handler: ``True`` stands for one that gives up when all blocks fail, ``False`` for none."""
     if choice is True:
         return fail_when_all_failed
     return choice or (lambda blocks, status: None)
 
 
 def describe(status: Mapping[str, BlockStatus]) -> str:
-    """What became of the blocks that failed."""
+    """Returns the end of each failed block in words."""
     failed = {number: one for number, one in status.items() if one.state in _FAILED}
     return "\n".join(f"block {number}: {in_words(one)}" for number, one in failed.items())
 
 
 def in_words(status: BlockStatus) -> str:
-    """How a block has ended, and what its job has left behind."""
+    """Returns in words how a block has ended and what its job has left behind."""
     if status.state is BlockState.MISSING:
         text = "its job ended before any of its nodes joined"
     else:

@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import threading
 
+from gristmill import _forked
 from gristmill._nodes.block_status import BlockState, BlockStatus, read_status
 
 TYPE_CHECKING = False
@@ -23,56 +24,56 @@ class Block:
     """One job."""
 
     number: str
-    #: What the provider calls it; ``None``: it could not be submitted.
+    #: The provider's id of the job, or ``None`` if the job could not be submitted.
     job: Any
     status: BlockStatus
-    #: Whether one of its nodes has ever joined.
+    #: True if one of its nodes has ever joined.
     has_joined: bool = False
-    #: How many workers its nodes have that are there now; 0: none of them is.
+    #: The number of workers of its connected nodes; 0 if no node is connected.
     workers: int = 0
-    #: The state that somebody was told of last.
-    told: BlockState | None = None
-    #: Since when its nodes have no task; ``None``: they have some, or are not there.
+    #: The state that was last reported by ``take_changes``.
+    reported: BlockState | None = None
+    #: The time since which its nodes have no task; ``None`` if they have tasks or are not connected.
     idle_since: float | None = None
 
 
 @dataclasses.dataclass
 class Change:
-    """What a look at the nodes has shown."""
+    """The changes that one look at the nodes has found."""
 
-    #: A block has its first node again, or for the first time.
+    #: True if a block has its first node, or has a node again.
     has_gained: bool = False
-    #: A block has lost its last node.
+    #: True if a block has lost its last node.
     has_lost: bool = False
 
 
 class Blocks:
-    """Submits jobs, knows what became of them, and takes them away.
+    """The jobs of one provider: submits them, tracks their states and cancels them.
 
-    One thread changes them; any may look.
+    One thread changes them; any thread may read.
 
-    :param provider: any with the interface of Parsl's.
-    :param label: what the jobs' names begin with.
-    :param command: gives the command that is to run on each node of a block, by the block's number.
+    :param provider: any object with the interface of Parsl's providers.
+    :param label: the prefix of the jobs' names.
+    :param command: returns the command that runs on each node of a block, given the block's number.
     """
 
     def __init__(self, provider: Any, label: str, command: Callable[[str], str]) -> None:
         self._provider = provider
         self.label = label
         self._command = command
-        self._lock = threading.Lock()
+        #: Reentrant, because a signal handler may read the blocks while it interrupts a read.
+        self._lock = threading.RLock()
         self._blocks: dict[str, Block] = {}
 
     def submit(self) -> bool:
-        """Submits one block; says whether the provider took it."""
+        """Submits one block. Returns whether the provider accepted it."""
         number = str(len(self._blocks))
         try:
-            job = self._provider.submit(
-                self._command(number), 1, f"parsl.{self.label}.block-{number}"
-            )
+            name = f"parsl.{self.label}.block-{number}"
+            job = _forked.guarded(self._provider.submit, self._command(number), 1, name)
             if not job:
-                raise RuntimeError("the provider gave no job")
-        except Exception as error:  # whatever a provider raises is a block that failed
+                raise RuntimeError("the provider returned no job")
+        except Exception as error:  # any exception of a provider means that the block failed
             status = BlockStatus(BlockState.FAILED, f"it could not be submitted: {error}")
             block = Block(number, None, status)
             _log.warning("block %s could not be submitted: %s", number, error)
@@ -84,7 +85,7 @@ class Blocks:
         return block.job is not None
 
     def see(self, nodes: Sequence[NodeView], now: float) -> Change:
-        """Learns which nodes are there, and which have nothing to do."""
+        """Records which nodes are connected and which have no tasks."""
         of_block: dict[str, list[NodeView]] = {}
         for node in nodes:
             of_block.setdefault(_block_of(node.name), []).append(node)
@@ -103,30 +104,31 @@ class Blocks:
         return change
 
     def workers_per_block(self) -> float | None:
-        """How many workers a block has, on average of those that are there; ``None`` while there is none."""
+        """Returns the average number of workers of blocks with connected nodes, or ``None`` without such a block."""
         counts = [block.workers for block in self.living() if block.workers]
         return sum(counts) / len(counts) if counts else None
 
     def idle(self, since: float) -> list[Block]:
-        """Those that have had nothing to do since then, longest first."""
+        """Returns the blocks that have had no task since that time, longest idle first."""
         found = [(block.idle_since, block) for block in self.living()]
         idle = [(time, block) for time, block in found if time is not None and time <= since]
         return [block for _, block in sorted(idle, key=lambda one: one[0])]
 
     def poll(self, joined: Callable[[], Iterable[str]]) -> int:
-        """Asks the provider what became of the jobs; gives how many ended before a node of theirs had joined.
+        """Asks the provider for the jobs' states. Returns how many jobs ended before any of their nodes had joined.
 
-        :param joined: gives the names of the nodes that have joined, also of those that are gone.
+        :param joined: returns the names of all nodes that have joined, including those that have left.
         """
         living = self.living()
         if not living:
             return 0
         try:
-            answers = self._provider.status([block.job for block in living])
-        except Exception as error:  # a batch system that is busy now will answer later
-            _log.warning("the batch system does not say what became of its jobs: %s", error)
+            jobs = [block.job for block in living]
+            answers = _forked.guarded(self._provider.status, jobs)
+        except Exception as error:  # a busy batch system answers a later poll
+            _log.warning("the batch system does not report the states of its jobs: %s", error)
             return 0
-        # Not before: a node may join, work and die with its job between two looks at the nodes.
+        # Called after the poll: a node may join, work and die with its job between two looks at the nodes.
         come = {_block_of(name) for name in joined()}
         for block, theirs in zip(living, answers, strict=True):
             block.has_joined |= block.number in come
@@ -144,8 +146,8 @@ class Blocks:
         if not blocks:
             return
         try:
-            gone = self._provider.cancel([block.job for block in blocks])
-        except Exception as error:  # it is tried again when they are still there later
+            gone = _forked.guarded(self._provider.cancel, [block.job for block in blocks])
+        except Exception as error:  # cancelled again later if they still run
             _log.warning("the batch system does not cancel jobs: %s", error)
             return
         for block, is_gone in zip(blocks, gone, strict=True):
@@ -153,38 +155,38 @@ class Blocks:
                 block.status = BlockStatus(BlockState.SCALED_IN)
 
     def living(self) -> list[Block]:
-        """Those that have not ended, oldest first."""
+        """Returns the blocks that have not ended, oldest first."""
         with self._lock:
             return [block for block in self._blocks.values() if not block.status.terminal]
 
     def statuses(self) -> dict[str, BlockStatus]:
-        """What is known of each block that there ever was."""
+        """Returns the status of each block ever submitted, by block number."""
         with self._lock:
             return {block.number: block.status for block in self._blocks.values()}
 
     def take_changes(self) -> dict[str, BlockStatus]:
-        """The blocks that have come into another state since this was asked last."""
+        """Returns the blocks whose state has changed since the last call."""
         with self._lock:
-            changed = [one for one in self._blocks.values() if one.told is not one.status.state]
+            changed = [one for one in self._blocks.values() if one.reported is not one.status.state]
         for block in changed:
-            block.told = block.status.state
+            block.reported = block.status.state
         return {block.number: block.status for block in changed}
 
     def jobs(self) -> dict[str, Any]:
-        """What the provider calls each block that it took."""
+        """Returns the provider's job id of each block that it accepted, by block number."""
         with self._lock:
             return {one.number: one.job for one in self._blocks.values() if one.job is not None}
 
 
 def _corrected(block: Block) -> BlockStatus:
-    """A block's status: batch systems take a moment to notice that a job has begun, of which a node has joined."""
+    """Returns the block's status, corrected to RUNNING if a node has joined: batch systems report that late."""
     if block.workers and block.status.state is BlockState.PENDING:
         return dataclasses.replace(block.status, state=BlockState.RUNNING)
     return block.status
 
 
 def name_of_node(number: str, host: str) -> str:
-    """What the node of a block is called: the client tells by it which block has joined."""
+    """Returns the name of a block's node. The client reads the block's number from it."""
     return f"{host}.block-{number}"
 
 

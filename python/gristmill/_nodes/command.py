@@ -1,4 +1,4 @@
-"""The command that starts an agent: what a placement hands to a shell, a launcher or a batch system."""
+"""The command line that starts an agent: placements pass it to a shell, a launcher or a batch system."""
 
 from __future__ import annotations
 
@@ -9,45 +9,49 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: What an agent ends with that found no client, or lost it: the next one may do better.
+#: The exit status of an agent that found no client or lost it. The next agent may succeed.
 IN_VAIN = 1
-#: What it ends with when it cannot do what its command line says, as most programs do: every other one would, too.
+#: The exit status of an agent that cannot follow its command line, as of most programs. Every other agent would fail
+#: too.
 MISUSED = 2
-#: What it ends with when it was refused for good: another key, version or Python, or no worker starts. Every other one
-#: would be, too. A number that shells, ``ssh`` and launchers do not use themselves, and pass on.
+#: The exit status of an agent that was refused permanently: another key, version or Python, or no worker starts. Every
+#: other agent would be refused too. Shells, ``ssh`` and launchers do not use this number themselves, and pass it on.
 REFUSED = 77
 
-#: Stands for the node's host name in what it is called, and for the number of its rank.
+#: The stand-in for an exit status of a command that did not find its host. Every other try would fail too.
+UNKNOWN_HOST = -1
+
+#: The placeholders for the node's host name and for the number of its rank in the name of an agent.
 HOST, RANK = "%h", "%r"
 
 
 @dataclasses.dataclass(frozen=True)
 class AgentCommand:
-    """What an agent is told."""
+    """The options of an agent's command line."""
 
-    #: Where its client may be, as ``host:port``; the agent finds out which of them it can reach.
+    #: The client's possible addresses, as ``host:port``. The agent finds out which of them it can reach.
     join: Sequence[str]
     #: The file with the nodes' key; ``-`` for standard input; ``None`` for ``$GRISTMILL_NODE_KEY``.
     key: str | None = None
-    #: The interpreter; this one's path if not given.
+    #: The path of the interpreter; by default this process's.
     python: str | None = None
-    #: What the node is called, with ``%h`` and ``%r`` in it.
+    #: The name of the node, with the placeholders ``%h`` and ``%r``.
     name: str = HOST
-    #: Workers to offer; as many as there are cores if not given.
+    #: The number of workers to offer; by default the number of cores.
     workers: int | None = None
-    #: Nodes that it is near to.
+    #: The group of nodes that the node is near to.
     group: str | None = None
-    #: What binds workers to cores.
+    #: The policy that binds workers to cores.
     cpu_affinity: str = "none"
-    #: Whether the agent ends with its standard input.
+    #: True if the agent ends when its standard input ends.
     is_leashed: bool = False
-    #: Whether it shares its node with other ranks of one launcher.
+    #: True if the agent shares its node with other ranks of one launcher.
     is_rank: bool = False
-    #: Further options and their values; those without a value are left out.
+    #: Further options and their values. Options whose value is ``None`` are left out.
     more: Sequence[tuple[str, object]] = ()
 
     def arguments(self) -> list[str]:
-        """The command, as words."""
+        """Returns the command as a list of words."""
         words = [self.python or sys.executable, "-m", "gristmill._cli", "node", "--quiet"]
         for one in self.join:
             words += ["--join", one]

@@ -1,4 +1,4 @@
-"""Which cores an agent uses on a node where nobody says whose they are: agents leave them to each other."""
+"""The choice of an agent's cores on a node without reservations of particular cores: agents avoid each other's."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ if TYPE_CHECKING:
 
 
 def choose(cores: Sequence[int], count: int) -> list[int]:
-    """``count`` of these cores, those first that no other agent has taken; they are this process's until it ends."""
+    """Returns ``count`` of these cores, preferably unreserved ones, and reserves them until this process ends."""
     taken: list[int] = []
     for core in cores:
         if len(taken) == count:
             break
         if _take(core):
             taken.append(core)
-    # Where too few are left some are shared.
+    # If too few cores are free, agents share some.
     others = [core for core in cores if core not in taken]
     return sorted(taken + others[: count - len(taken)])
 
 
 def _take(core: int) -> bool:
-    """Whether it could be taken: by a name that one process of the machine can have at a time."""
+    """Tries to reserve a core by binding its name, which one process at a time can do. Returns whether it succeeded."""
     name = socket.socket(socket.AF_UNIX)
     try:
-        # Nobody listens there: a name in the abstract namespace of Linux, and nothing else.
+        # The name is in Linux's abstract namespace. The socket does not listen.
         name.bind(f"\0gristmill-core-{core}")
     except OSError:
         name.close()
         return False
-    # Open until this process ends, whatever ends it: then the name is free again.
+    # The descriptor stays open until this process ends in any way; the kernel then frees the name.
     name.detach()
     return True

@@ -1,4 +1,4 @@
-"""What Dask sets up on its workers: an agent for each."""
+"""The Dask worker plugin that keeps one agent beside each worker."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _WorkerPlugin: Any = importlib.import_module("distributed").WorkerPlugin
 
 
 class AgentPlugin(_WorkerPlugin):  # type: ignore[misc]
-    """Keeps an agent running beside a worker, until the worker ends.
+    """A plugin that keeps an agent running beside a worker until the worker ends.
 
-    :param join: where the agent's client may be.
+    :param join: the possible addresses of the agent's client.
     :param key: the nodes' key.
-    :param workers: workers to offer; the threads of the Dask worker if not given.
-    :param group: nodes that it is near to, also by the name of the worker's host.
-    :param cpu_affinity: binds workers to cores.
+    :param workers: workers to offer; by default the threads of the Dask worker.
+    :param group: the group of near nodes, or a function that returns it for a host name.
+    :param cpu_affinity: the policy that binds workers to cores.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class AgentPlugin(_WorkerPlugin):  # type: ignore[misc]
         self._part: Part | None = None
 
     async def setup(self, worker: Any) -> None:
-        """Starts the agent, with its part of the host as far as Dask knows of other workers there by now."""
+        """Starts the agent with its part of the host, given the other workers there that Dask knows now."""
         self._begin(worker, await _part_now(worker))
 
     def _begin(self, worker: Any, part: Part) -> None:
@@ -52,9 +52,9 @@ class AgentPlugin(_WorkerPlugin):  # type: ignore[misc]
         )
 
     async def fit(self, worker: Any, idle: Collection[str]) -> bool:
-        """Has the agent offer the part that its worker has by now, by another one in its place if it has nothing to do.
+        """Replaces the agent if its part of the host has changed and it has no task.
 
-        Says whether it offers that.
+        Returns whether the agent offers the current part.
         """
         part = await _part_now(worker)
         if self._agent is None or part == self._part:
@@ -72,12 +72,12 @@ class AgentPlugin(_WorkerPlugin):  # type: ignore[misc]
             self._agent = None
 
     def condition(self) -> tuple[str, bool]:
-        """Why the agent does not run, which is empty if it does, and whether it is left alone."""
+        """Returns why the agent does not run, empty if it runs, and whether it is not started again."""
         return ("it is not set up", False) if self._agent is None else self._agent.condition()
 
 
 def condition_of_agent(name: str, dask_worker: Any) -> tuple[str, bool]:
-    """What the plugin of that name says on a worker, where this runs."""
+    """Returns the condition of the agent of the named plugin; runs on a Dask worker."""
     plugin = dask_worker.plugins.get(name)
     if plugin is None:
         return "it has no agent yet", False
@@ -86,12 +86,12 @@ def condition_of_agent(name: str, dask_worker: Any) -> tuple[str, bool]:
 
 
 async def fit_agent(name: str, idle: Collection[str], dask_worker: Any) -> bool:
-    """Has the agent of the plugin of that name offer its part as it is now; says whether it does.
+    """Makes the agent of the named plugin offer its current part. Returns whether it does.
 
-    :param idle: the names of nodes that have nothing to do.
+    :param idle: the names of nodes that have no task.
     """
     plugin = dask_worker.plugins.get(name)
-    # One that comes later finds its part itself.
+    # A plugin that is set up later determines its part itself.
     return plugin is None or bool(await plugin.fit(dask_worker, idle))
 
 
@@ -105,9 +105,9 @@ async def _part_now(worker: Any) -> Part:
 
 
 def part_of_worker(workers: Mapping[str, Any], address: str) -> Part:
-    """The part of its host that a worker has, of all workers by address; each of them comes to the same order."""
+    """Returns a worker's part of its host, given all workers by address. Every worker computes the same order."""
     host = workers[address].get("host")
-    # Names stay when a worker is started again, addresses need not.
+    # A restarted worker keeps its name, but not always its address.
     names = {one: str(facts.get("name", one)) for one, facts in workers.items()}
     here = sorted(
         (one for one, facts in workers.items() if facts.get("host") == host),

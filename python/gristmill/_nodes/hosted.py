@@ -1,12 +1,12 @@
-"""An agent inside a cluster that somebody else runs: a child of one of that cluster's own processes."""
+"""An agent inside a cluster that another system runs, as a child of one of that cluster's own processes."""
 
 from __future__ import annotations
 
 import socket
 
 from gristmill._nodes.command import AgentCommand
-from gristmill._nodes.post import Post
-from gristmill._nodes.tending import Tender
+from gristmill._nodes.supervised_process import SupervisedProcess
+from gristmill._nodes.supervisor import Supervisor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from gristmill._nodes.parts import Part
 
 
-#: How long what has begun just then may go on in an agent that is replaced, and how long that may take to end, seconds.
+#: The time for which tasks of a replaced agent may go on, and the time limit for its end, seconds.
 _DRAIN_S, _RETIRE_S = 20, 30.0
 
 
 class HostedAgent:
-    """Keeps an agent running for as long as this process lives; the agent hangs on its standard input.
+    """A supervisor of one agent for the lifetime of this process. The agent ends when its standard input ends.
 
-    Whoever runs the cluster for the client asks for its condition: nothing here can tell the client anything.
+    The agent cannot report to the client itself: the placement polls ``condition`` through the cluster.
 
-    :param join: where its client may be.
+    :param join: the possible addresses of its client.
     :param key: the nodes' key.
-    :param name: what the node is called; its host name if not given.
+    :param name: the name of the node; by default its host name.
     :param workers: workers to offer.
-    :param group: nodes that it is near to.
-    :param part: of the node, where others offer the rest.
-    :param cpu_affinity: binds workers to cores.
-    :param cores: how many of the node's to use.
+    :param group: the group of near nodes.
+    :param part: the part of the node to offer, if other agents offer the rest.
+    :param cpu_affinity: the policy that binds workers to cores.
+    :param cores: the number of the node's cores to use.
     """
 
     def __init__(
@@ -56,21 +56,21 @@ class HostedAgent:
             is_leashed=True,
             more=[("part", part), ("drain", _DRAIN_S), ("cores", cores)],
         )
-        self._tender = Tender([Post(name, command.arguments(), line=key)])
-        self._tender.start()
+        self._supervisor = Supervisor([SupervisedProcess(name, command.arguments(), line=key)])
+        self._supervisor.start()
 
     def condition(self) -> tuple[str, bool]:
-        """Why it does not run now, which is empty if it does, and whether it is left alone."""
-        is_left_alone = self._tender.is_left_alone()
-        troubles = [text for _, text in self._tender.troubles()]
-        return "".join(troubles), is_left_alone
+        """Returns why the agent does not run now, empty if it runs, and whether it is not started again."""
+        is_left_alone = self._supervisor.is_left_alone()
+        failures = [text for _, text in self._supervisor.failures()]
+        return "".join(failures), is_left_alone
 
     def retire(self) -> None:
-        """Lets it leave once what it runs has ended, or a while has passed, and does not wait for that."""
-        for agent in self._tender.running():
+        """Lets the agent leave once its running tasks have ended or a time limit has passed. Does not wait for it."""
+        for agent in self._supervisor.running():
             agent.terminate()
-        self._tender.begin_end(_RETIRE_S, slips=False)
+        self._supervisor.begin_end(_RETIRE_S, slips=False)
 
     def stop(self) -> None:
-        """Lets it leave, and does not wait for that."""
-        self._tender.begin_end()
+        """Lets the agent leave. Does not wait for it."""
+        self._supervisor.begin_end()

@@ -1,4 +1,4 @@
-"""The ``gristmill key`` command: keys for nodes that stand by themselves."""
+"""The ``gristmill key`` command, which makes keys for nodes that are started independently of a client."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import sys
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Says what the command understands."""
-    parser.add_argument("folder", nargs="?", default=".", help="where the two files go (here)")
+    """Defines the arguments of the command."""
+    parser.add_argument(
+        "folder", nargs="?", default=".", help="folder for the two files (the working directory)"
+    )
 
 
 def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    """Draws the keys of a fleet and writes them; gives the exit status."""
+    """Generates the keys of a fleet and writes them. Returns the exit status."""
     from gristmill import _native
 
     client = os.path.join(options.folder, "gristmill-client.key")

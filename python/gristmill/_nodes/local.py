@@ -1,66 +1,72 @@
-"""Agents on this machine, each a process of its own: for tests, and to see how a program behaves on several nodes."""
+"""Agents as processes of this machine: for tests, and to see how a program behaves on several nodes."""
 
 from __future__ import annotations
 
+from gristmill import _options
 from gristmill._nodes.affinity import checked
 from gristmill._nodes.command import AgentCommand
-from gristmill._nodes.door import Door
 from gristmill._nodes.groups import group_of
+from gristmill._nodes.network import network_of
 from gristmill._nodes.parts import Part
 from gristmill._nodes.placement import Placement, port_of
-from gristmill._nodes.post import Post
-from gristmill._nodes.tending import Tender
+from gristmill._nodes.supervised_process import SupervisedProcess
+from gristmill._nodes.supervisor import Supervisor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
 
-    from gristmill._nodes.groups import Group
+    from gristmill._nodes.network import Network
 
 
 class LocalNodes(Placement):
-    """``count`` agents on this machine with ``workers`` workers each, and their parts of its memory and GPUs.
+    """A placement of ``count`` agents on this machine, each with ``workers`` workers and its part of memory and GPUs.
 
-    One that ends is started again.
+    The placement restarts an agent that ends.
     """
 
     is_here = True
     #: Further options of the command.
     options: tuple[str, ...] = ()
-    #: The interpreter; this one's path if not given.
+    #: The path of the interpreter; by default this process's.
     python: str | None = None
 
     def __init__(
         self,
         count: int,
         workers: int,
-        port: int = 0,
-        group: Group = None,
+        network: Network | None = None,
         cpu_affinity: str = "none",
     ) -> None:
-        if count < 1 or workers < 1:
-            raise ValueError("there must be at least one node, with at least one worker")
+        count = _options.count("count", count, 1, _options.SHORT_MAX)
+        workers = _options.count("workers", workers, 1, _options.SHORT_MAX)
+        network = network_of(network)
+        if network.has_address:
+            raise ValueError(
+                "agents on this machine use its loopback interface: leave address and interface out"
+            )
         self.count = count
         self.node_count = count
         self.workers = workers
-        self.listen = Door(port).listen_here
-        self.group = group
+        self.listen = network.listen_here
+        self.group = network.group
         self.cpu_affinity = checked(cpu_affinity)
-        self.tender: Tender | None = None
+        self.supervisor: Supervisor | None = None
 
     @property
     def agents(self) -> list[subprocess.Popen[bytes]]:
         """The agents that run now."""
-        return [] if self.tender is None else self.tender.running()
+        return [] if self.supervisor is None else self.supervisor.running()
 
     def start(self, address: str | None, key: str) -> None:
-        """Starts the agents. They end with this process, whatever ends it."""
+        """Starts the agents. They end with this process, however it ends."""
         join = f"127.0.0.1:{port_of(address)}"
         posts = [self._post(number, join, key) for number in range(self.count)]
-        self.tender = Tender(posts, self.client.is_over, self.client.give_up)
-        self.tender.start()
+        view = self.client
+        self.supervisor = Supervisor(posts, view.is_over, view.give_up, view.leaves)
+        self.supervisor.start()
 
-    def _post(self, number: int, join: str, key: str) -> Post:
+    def _post(self, number: int, join: str, key: str) -> SupervisedProcess:
         name = f"local{number}"
         agent = AgentCommand(
             [join],
@@ -73,13 +79,13 @@ class LocalNodes(Placement):
             is_leashed=True,
         )
         part = ["--part", str(Part(number, self.count))]
-        return Post(name, [*agent.arguments(), *part, *self.options], line=key)
+        return SupervisedProcess(name, [*agent.arguments(), *part, *self.options], line=key)
 
     def end(self) -> None:
-        """Lets go of the agents, and ends those that do not leave."""
-        if self.tender is not None:
-            self.tender.end()
+        """Releases the agents, and ends those that do not leave."""
+        if self.supervisor is not None:
+            self.supervisor.end()
 
-    def troubles(self) -> list[tuple[str, str]]:
-        """Which agents do not run now, and why."""
-        return self.tender.troubles() if self.tender is not None else []
+    def failures(self) -> list[tuple[str, str]]:
+        """Returns the agents that do not run now, and the reasons."""
+        return self.supervisor.failures() if self.supervisor is not None else []

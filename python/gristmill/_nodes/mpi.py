@@ -1,4 +1,4 @@
-"""Agents as the ranks of a parallel program: what ``srun`` and ``mpiexec`` start on all nodes at once."""
+"""Agents as the ranks of a parallel program: ``srun`` and ``mpiexec`` start them on all nodes at once."""
 
 from __future__ import annotations
 
@@ -6,40 +6,42 @@ import os
 import shutil
 import subprocess
 
+from gristmill import _options
 from gristmill._nodes.affinity import checked
 from gristmill._nodes.command import HOST, RANK, AgentCommand
-from gristmill._nodes.handing import KEY_VARIABLE
+from gristmill._nodes.groups import same_group
+from gristmill._nodes.key_input import KEY_VARIABLE
+from gristmill._nodes.network import network_of
 from gristmill._nodes.outer import surroundings
 from gristmill._nodes.placement import Placement
-from gristmill._nodes.post import Post
-from gristmill._nodes.tending import Tender
+from gristmill._nodes.supervised_process import SupervisedProcess
+from gristmill._nodes.supervisor import Supervisor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gristmill._nodes.door import Door
+    from gristmill._nodes.network import Network
 
-#: How long agents may take to leave before their launcher is told to end them, seconds.
+#: The time that agents get to leave before their launcher must end them, seconds.
 _LEAVE_S = 5.0
-#: How long a launcher may take to say which one it is, seconds.
+#: The time limit for a launcher to print its version, seconds.
 _VERSION_S = 10.0
-#: One agent a node, which has all cores of the allocation there; the loss of one ends no other. The program may itself
-#: be a step of the same job.
+#: Options for one agent a node with all cores of the allocation there. The loss of one agent ends no other, and the
+#: program may itself be a step of the same job.
 _SRUN = ("--ntasks-per-node=1", "--overlap", "--cpu-bind=none", "--kill-on-bad-exit=0", "--wait=0")
-#: Lets Open MPI, 4 and 5, leave the other ranks alone when one is lost; nothing else reads it.
+#: Variables that make Open MPI 4 and 5 keep the other ranks when one is lost. No other launcher reads them.
 _RECOVERY = {"OMPI_MCA_orte_enable_recovery": "1", "PRTE_MCA_prte_enable_recovery": "1"}
 
 
 class RankNodes(Placement):
-    """Agents that one launcher starts, and starts again when it has ended while they are needed.
+    """A placement whose agents are started by one launcher, which is restarted if it ends while agents are needed.
 
-    :param launcher: the beginning of a command whose rest is run by each rank.
-    :param workers: workers of each rank; its cores if not given.
-    :param python: the interpreter there, which has Gristmill; the path of this one if not given.
-    :param door: where ranks find this program.
-    :param group: nodes that all of them are near to.
-    :param cpu_affinity: binds workers to cores.
+    :param launcher: the beginning of a command; each rank runs the rest.
+    :param workers: workers of each rank; by default its cores.
+    :param python: the interpreter there, which has Gristmill; by default the path of this one.
+    :param network: where ranks connect to this program, and the group that all of them belong to.
+    :param cpu_affinity: the policy that binds workers to cores.
     """
 
     def __init__(
@@ -47,23 +49,22 @@ class RankNodes(Placement):
         launcher: Sequence[str],
         workers: int | None,
         python: str | None,
-        door: Door,
-        group: str | None,
+        network: Network | None,
         cpu_affinity: str = "none",
     ) -> None:
-        self.launcher = list(launcher)
-        self.workers = workers
-        self.python = python
-        self.door = door
-        self.listen = door.listen
-        self.group = group
+        self.launcher = _options.command("launcher", launcher)
+        self.workers = _options.workers("workers", workers)
+        self.python = _options.optional_text("python", python)
+        self.network = network_of(network)
+        self.listen = self.network.listen
+        self.group = same_group(self.network.group)
         self.cpu_affinity = checked(cpu_affinity)
-        self.tender: Tender | None = None
+        self.supervisor: Supervisor | None = None
 
     def start(self, address: str | None, key: str) -> None:
         """Starts the launcher."""
         agent = AgentCommand(
-            self.door.told(address),
+            self.network.addresses(address),
             python=self.python,
             name=f"{HOST}.rank-{RANK}",
             workers=self.workers,
@@ -72,26 +73,27 @@ class RankNodes(Placement):
             is_rank=True,
         )
         command = [*handing_over(self.launcher), *agent.arguments()]
-        told = {**_RECOVERY, KEY_VARIABLE: key}
+        variables = {**_RECOVERY, KEY_VARIABLE: key}
         name = os.path.basename(self.launcher[0])
-        post = Post(name, command, told, surroundings=surroundings())
-        self.tender = Tender([post], self.client.is_over, self.client.give_up)
-        self.tender.start()
+        post = SupervisedProcess(name, command, variables, surroundings=surroundings())
+        view = self.client
+        self.supervisor = Supervisor([post], view.is_over, view.give_up, lambda _: view.leaves())
+        self.supervisor.start()
 
     def end(self) -> None:
-        """Lets the agents leave, and ends the launcher if it stays."""
-        if self.tender is not None:
-            self.tender.end(_LEAVE_S)
+        """Lets the agents leave, and ends the launcher if it does not."""
+        if self.supervisor is not None:
+            self.supervisor.end(_LEAVE_S)
 
-    def troubles(self) -> list[tuple[str, str]]:
-        """Why there are no ranks now."""
-        return self.tender.troubles() if self.tender is not None else []
+    def failures(self) -> list[tuple[str, str]]:
+        """Returns the reason why no ranks run now."""
+        return self.supervisor.failures() if self.supervisor is not None else []
 
 
 def choose_launcher(count: int | None) -> list[str]:
-    """What starts ``count`` ranks here: ``srun`` in an allocation of Slurm, ``mpiexec`` elsewhere.
+    """Returns the launcher for ``count`` ranks: ``srun`` in a Slurm allocation, ``mpiexec`` elsewhere.
 
-    Raises ``ValueError`` where there is neither, or nobody knows how many.
+    Raises ``ValueError`` if neither is available, or if the number of ranks is unknown.
     """
     if "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
         nodes = count or int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
@@ -99,15 +101,18 @@ def choose_launcher(count: int | None) -> list[str]:
     launcher = shutil.which("mpiexec") or shutil.which("mpirun")
     if launcher is None:
         raise ValueError(
-            "there is neither an allocation of Slurm with srun, nor mpiexec: name a launcher"
+            "neither a Slurm allocation with srun nor mpiexec was found: name a launcher"
         )
     if count is None:
-        raise ValueError("say how many ranks mpiexec is to start, or name a launcher")
+        raise ValueError("give the number of ranks that mpiexec must start, or name a launcher")
     return [launcher, "-n", str(count)]
 
 
 def handing_over(launcher: Sequence[str]) -> list[str]:
-    """The launcher, told to hand the key over: Open MPI's gives ranks on other nodes no variable that is not named."""
+    """Returns the launcher with an option that passes the key on.
+
+    Open MPI's launcher passes only named variables to ranks on other nodes.
+    """
     first, *rest = launcher
     if os.path.basename(first) not in ("mpiexec", "mpirun", "orterun", "prterun"):
         return [first, *rest]

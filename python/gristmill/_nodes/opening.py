@@ -1,13 +1,12 @@
-"""The start of an executor whose workers are on nodes: its door is opened, and agents are placed."""
+"""The start of an executor whose workers are on nodes: it opens the port for agents and starts the placement."""
 
 from __future__ import annotations
 
 import logging
 import os
 
-from gristmill._nodes import news
+from gristmill._nodes import node_events
 from gristmill._nodes.view import ClientView
-from gristmill._top import status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,16 +15,19 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("gristmill.nodes")
 
-#: How often a client and a node give each other a sign of life, and how long silence may last, seconds.
+#: The heartbeat interval between client and node, and the silence after which a node is lost, seconds.
 BEAT_S, EXPIRY_S = 0.5, 2.0
 
 
-def open_door(executor: Executor, placement: Placement, world: bytes) -> None:
-    """Lets nodes in, and has the placement send them. Raises ``StartError`` where nobody can listen."""
+def open_connections(executor: Executor, placement: Placement, environment: bytes) -> None:
+    """Opens the port for nodes and starts the placement. Raises ``StartError`` if the address is not available.
+
+    If this raises, the engine fails every task, because no task would ever have a node.
+    """
     fleet = placement.fleet()
-    address = executor._open_door(
+    address = executor._open_connection_manager(
         fleet,
-        world,
+        environment,
         listen=placement.listen,
         dial=list(placement.dial),
         name=f"{os.uname().nodename}:{os.getpid()}",
@@ -33,25 +35,19 @@ def open_door(executor: Executor, placement: Placement, world: bytes) -> None:
         beat_s=BEAT_S,
         expiry_s=EXPIRY_S,
         nodes_max=_count(placement),
-        told=_tell,
-        **executor._wish,
+        on_event=_tell,
+        **executor._lease_request,
     )
-    status.serve(executor)
-    news.report(executor)
+    node_events.report(executor)
     placement.client = ClientView(executor)
-    try:
-        placement.start(address, fleet.node_key())
-    except BaseException as error:
-        # This call raises it; those after it are taken, and would wait for nodes for ever.
-        placement.client.give_up(str(error))
-        raise
+    placement.start(address, fleet.node_key())
 
 
 def _count(placement: Placement) -> int | None:
-    """How many nodes there can be, if anybody knows."""
+    """Returns the number of nodes that there can be, or ``None`` if it is unknown."""
     return len(placement.dial) if placement.listen is None else placement.node_count
 
 
 def _tell(name: str, text: str) -> None:
-    """Says that a node is of no use to this program; called once for each."""
-    _log.warning("node %s gets nothing from this program: %s", name, text)
+    """Logs that this program gives a node no tasks any more, and why. Called once for each node."""
+    _log.warning("node %s gets no tasks from this program: %s", name, text)

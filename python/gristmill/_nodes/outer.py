@@ -1,11 +1,12 @@
-"""A program that is itself a rank of a launcher: what it was told as one is not meant for what it starts."""
+"""The environment for launchers if this program is itself a rank of a launcher."""
 
 from __future__ import annotations
 
 import os
 
-#: What begins the names of variables by which launchers tell a rank who it is and where its job is: Open MPI (4, and 5
-#: with PRRTE), MPICH's Hydra and those like it, MVAPICH, PALS. Slurm's own launcher knows steps in steps.
+#: The prefixes of the variables by which launchers tell a rank its identity and the address of its job: Open MPI (4,
+#: and 5 with PRRTE), MPICH's Hydra and compatible launchers, MVAPICH, PALS. Slurm's own launcher supports steps within
+#: steps.
 _TOLD = (
     "OMPI_APP_CTX_",
     "OMPI_ARGV",
@@ -29,7 +30,7 @@ _TOLD = (
     "PALS_RANKID",
     "PALS_LOCAL_",
 )
-#: What a rank of any of them has: without these, what begins so is a user's own.
+#: The variables of which every rank has at least one. Without them, variables with the prefixes above are the user's.
 _RANK = (
     "OMPI_COMM_WORLD_RANK",
     "PMIX_RANK",
@@ -40,7 +41,10 @@ _RANK = (
 
 
 def surroundings() -> dict[str, str]:
-    """The environment for a launcher of this process's own: Open MPI's refuses to start in that of another's rank."""
+    """Returns this process's environment without the variables of an outer launcher.
+
+    Open MPI's launcher refuses to start in the environment of another launcher's rank.
+    """
     environment = dict(os.environ)
     if any(name in environment for name in _RANK):
         for name in [name for name in environment if name.startswith(_TOLD)]:

@@ -1,4 +1,4 @@
-"""Which part of its node an agent has, where several share one: the ranks of a launcher, or what somebody says."""
+"""The part of its node that an agent offers if several agents share the node, by their ranks or by an option."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: What launchers say of a rank: its number among all.
+#: The variables with a rank's number among all ranks of its launcher.
 _RANK = ("PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PALS_RANKID", "SLURM_PROCID")
-#: Its number among those on its node, and how many these are. Both are to be one launcher's: Slurm's variables are also
-#: around what another one has started in its jobs.
+#: The variables with a rank's number among the ranks of its node, and with the number of these. Both must come from one
+#: launcher: Slurm's variables are also set around other launchers in its jobs.
 _RANKS_HERE = (
     ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
     ("MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
@@ -30,13 +30,16 @@ _SLURM_COUNT = re.compile(r"([0-9]{1,6})(?:\(x([0-9]{1,6})\))?")
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One of ``count`` parts of a node, from 0."""
+    """One of ``count`` parts of a node, counted from 0."""
 
     number: int
     count: int
 
     def of(self, things: Sequence[T]) -> list[T]:
-        """Those of this part, all parts as even as can be; where there are too few the first parts have one each."""
+        """Returns the things of this part.
+
+        Parts are as even as possible. With too few things the first parts get one each.
+        """
         if len(things) < self.count:
             return list(things[self.number : self.number + 1])
         begin, end = (len(things) * edge // self.count for edge in (self.number, self.number + 1))
@@ -46,25 +49,25 @@ class Part:
         return f"{self.number}/{self.count}"
 
 
-#: An agent that has its node to itself.
+#: The part of an agent that has its node to itself.
 WHOLE = Part(0, 1)
 
 
 def read_part(text: str) -> Part:
-    """A part such as ``0/2``, the first of two. Raises ``ValueError``."""
+    """Parses a part such as ``0/2``, the first of two. Raises ``ValueError``."""
     number, _, count = text.partition("/")
     if number.isdigit() and count.isdigit() and int(number) < int(count):
         return Part(int(number), int(count))
-    raise ValueError(f"{text!r} is no part of a node such as 0/2, the first of two")
+    raise ValueError(f"{text!r} is not a part of a node such as 0/2, the first of two")
 
 
 def part_of_rank() -> Part:
-    """The part of a rank, from what its launcher says; all of the node where it says nothing."""
+    """Returns the part of this rank by its launcher's variables, or the whole node without such variables."""
     for number_variable, count_variable in _RANKS_HERE:
         count = number_in(count_variable)
         if count:
             number = number_in(number_variable)
-            # Where nobody says: launchers give neighbouring numbers to one node as a rule.
+            # Without a number on the node: launchers usually give neighbouring numbers to one node.
             return Part((rank() if number is None else number) % count, count)
     number, count = number_in("SLURM_LOCALID"), _slurm_tasks_here()
     if number is None or not count:
@@ -73,18 +76,18 @@ def part_of_rank() -> Part:
 
 
 def rank() -> int:
-    """The number of this rank among those that one launcher has started; 0 without a launcher."""
+    """Returns the number of this rank among all ranks of its launcher; 0 without a launcher."""
     return number_in(*_RANK) or 0
 
 
 def number_in(*variables: str) -> int | None:
-    """What the first of these environment variables says that holds a number."""
+    """Returns the value of the first of these environment variables that holds a number, or ``None``."""
     texts = (os.environ.get(variable, "") for variable in variables)
     return next((int(text) for text in texts if text.isdigit()), None)
 
 
 def _slurm_tasks_here() -> int | None:
-    """How many tasks the step has on this node; of the job only what was asked for is known."""
+    """Returns the number of the step's tasks on this node, or the requested number if the step has no counts."""
     counts: list[int] = []
     for entry in os.environ.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
         match = _SLURM_COUNT.fullmatch(entry)

@@ -1,4 +1,4 @@
-"""Placements: how node agents come to be where an executor's workers are to run."""
+"""Placements: the ways to start node agents on the nodes of an executor."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ if TYPE_CHECKING:
 
 
 class Placement(abc.ABC):
-    """Something that puts agents on nodes, for one executor at a time.
+    """A way to start agents on nodes, for one executor at a time.
 
-    A placement is started with the executor's first task and ended with the executor. Agents that it loses cost no
-    submitted task anything but what was running on them.
+    A placement starts with the executor's first task and ends with the executor. If it loses an agent, the submitted
+    tasks lose only what was running there.
     """
 
-    #: Where agents join the client, as ``host:port``; ``None``: it dials them.
+    #: The address at which agents join the client, as ``host:port``; ``None`` if the client dials them.
     listen: str | None = "0.0.0.0:0"
-    #: Agents that listen themselves, as ``host:port``.
+    #: The addresses of agents that listen themselves, as ``host:port``.
     dial: Sequence[str] = ()
-    #: How many agents there can be at a time, with different names; ``None``: nobody knows. Once no worker can be
-    #: started on so many, tasks fail.
+    #: The number of agents with different names that there can be at a time; ``None`` if unknown. Once no worker can be
+    #: started on so many agents, tasks fail.
     node_count: int | None = None
-    #: Its nodes are this machine: they have what is on its disks.
+    #: True if its nodes are this machine, and so can read its disks.
     is_here = False
     #: The executor that it is started for.
     client: ClientView
 
     def fleet(self) -> _native.Fleet:
-        """Gives the keys that client and agents prove themselves with."""
+        """Returns the keys with which client and agents authenticate."""
         from gristmill import _native
 
         return _native.Fleet()
 
     @abc.abstractmethod
     def start(self, address: str | None, key: str) -> None:
-        """Starts agents that join ``address`` and prove themselves with ``key``, a secret. Does not wait for them."""
+        """Starts agents that join ``address`` and authenticate with ``key``, a secret. Does not wait for them."""
 
     @abc.abstractmethod
     def end(self) -> None:
-        """Takes away what is left: agents end by themselves once their client has finished. May be called twice."""
+        """Ends the remaining agents; those end by themselves once their client has finished. May be called twice."""
 
-    def troubles(self) -> list[tuple[str, str]]:
-        """Why agents that should be there are not: where, and what went wrong last."""
+    def failures(self) -> list[tuple[str, str]]:
+        """Returns the missing agents: their hosts, and their last failures."""
         return []
 
 
 def port_of(address: str | None) -> int:
-    """The port of an address that was listened at."""
+    """Returns the port of a listening address."""
     if address is None:
         raise ValueError("this placement needs an address where agents join")
     return int(address.rpartition(":")[2])

@@ -1,4 +1,4 @@
-"""Which of a client's addresses can be reached from here."""
+"""Search for the client addresses that can be reached from this host."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-#: How long one round of tries may take, seconds: far longer than any round trip, and a packet may be lost once.
+#: The time limit of one round of tries, seconds: much longer than a round trip, so that one packet may be lost.
 _ROUND_S = 3.0
-#: Pause between two rounds, and the longest that it grows to by doubling, seconds.
+#: The pause between two rounds, and the limit of its doubling, seconds.
 _PAUSE_S = (0.1, 2.0)
-#: How long an address is tried before the next one is too, seconds: most networks answer within a part of it.
+#: The time for which one address is tried before the next is tried too, seconds: most networks answer much sooner.
 _HEAD_START_S = 0.2
 
 
 def find_reachable(addresses: Sequence[str], patience_s: float | None) -> str | None:
-    """Gives the address of those, as ``host:port``, that somebody answers at; looks for as long as its patience.
+    """Returns the first of the addresses, as ``host:port``, that accepts a connection; ``None`` after ``patience_s``.
 
-    The client sorts its addresses by how likely they are: one that answers soon spares the others.
+    The client sorts its addresses by likelihood, so that one that answers soon makes tries of the others unnecessary.
     """
     give_up_at = None if patience_s is None else time.monotonic() + patience_s
     pause_s = _PAUSE_S[0]
@@ -40,7 +40,7 @@ def find_reachable(addresses: Sequence[str], patience_s: float | None) -> str | 
 
 
 def _one_round(addresses: Sequence[str], stack: contextlib.ExitStack) -> str | None:
-    """Begins to connect to one after the other, each a little later, and stops at the first that answers."""
+    """Connects to one address after the other, each a little later, and stops at the first that answers."""
     selector = stack.enter_context(selectors.DefaultSelector())
     waiting = list(addresses)
     next_at, end_at = time.monotonic(), time.monotonic() + _ROUND_S
@@ -63,7 +63,7 @@ def _one_round(addresses: Sequence[str], stack: contextlib.ExitStack) -> str | N
 
 
 def _begin(address: str) -> socket.socket | None:
-    """Begins to connect there; ``None`` if that is known to be in vain."""
+    """Starts to connect to an address. Returns ``None`` if that fails at once."""
     host, _, port = address.rpartition(":")
     try:
         family, kind, protocol, _, target = socket.getaddrinfo(

@@ -1,7 +1,7 @@
 """Agents in the jobs of a batch system, through one of Parsl's providers and launchers.
 
-Only their interface is used: Parsl has to be installed for the objects, and nothing of its kernel runs. The engine
-scales by itself, under Parsl's kernel too.
+Only the interface of these objects is used. Parsl must be installed for them, but none of its kernel runs. The engine
+scales by itself, also under Parsl's kernel.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import math
 import os
 import shlex
 
+from gristmill import _options
 from gristmill._nodes import accelerators, walltime
 from gristmill._nodes.affinity import checked
 from gristmill._nodes.block_status import handler_of, in_words
 from gristmill._nodes.blocks import Blocks, name_of_node
 from gristmill._nodes.command import HOST, AgentCommand
-from gristmill._nodes.door import Door
 from gristmill._nodes.groups import same_group
-from gristmill._nodes.handing import KEY_VARIABLE, write_key
+from gristmill._nodes.key_input import KEY_VARIABLE, write_key
+from gristmill._nodes.network import Network, network_of
 from gristmill._nodes.placement import Placement
 from gristmill._nodes.scaler import Scaler
 from gristmill._nodes.scaling import Limits, Rate, Strategy
@@ -30,19 +31,19 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gristmill._nodes.block_status import ErrorHandler
-    from gristmill._nodes.scaler import Told
+    from gristmill._nodes.scaler import BlockCallback
 
-# Providers fork from a thread. While that goes on nobody may load this module, which has hooks around forks: the one
-# after the fork would release a lock that the one before it has not taken.
+# Providers fork from a thread. This module has hooks around forks, so no other thread may load it during a fork: the
+# hook after the fork would release a lock that the hook before it has not taken.
 importlib.import_module("concurrent.futures.thread")
 
-#: A guess of how many workers a node has where nobody says, as in Parsl.
+#: The assumed number of workers of a node if nothing tells it, as in Parsl.
 _WORKERS_GUESS = 1
 
 
 @dataclasses.dataclass
 class BlockOptions:
-    """How a provider's blocks are used; see ``gristmill.on.provider``."""
+    """The options for a provider's blocks; see ``gristmill.on.provider``."""
 
     label: str = "gristmill"
     max_workers_per_node: float | None = None
@@ -54,38 +55,69 @@ class BlockOptions:
     max_idletime: float = 120.0
     block_error_handler: bool | ErrorHandler = True
     submissions: tuple[int, float] = (10, 10.0)
-    address: str | None = None
-    interface: str | None = None
+    network: Network | None = None
     python: str | None = None
     run_dir: str = "runinfo"
     is_folder_shared: bool = True
     available_accelerators: int | Sequence[str] = ()
-    port: int = 0
-    group: str | None = None
+
+
+def _checked(options: BlockOptions) -> BlockOptions:
+    """Checks the options that are numbers, texts and flags, and returns them."""
+    per_node, memory = options.max_workers_per_node, options.mem_per_worker
+    if per_node is not None and not _options.is_infinite(per_node):
+        _options.number("max_workers_per_node", per_node, 1, _options.SHORT_MAX)
+    if memory is not None:
+        memory = _options.number("mem_per_worker", memory, 0, _options.LONG_MAX)
+    _options.number("cores_per_worker", options.cores_per_worker, 0.001, _options.SHORT_MAX)
+    _options.seconds("strategy_period", options.strategy_period, is_positive=True)
+    if not _options.is_infinite(options.max_idletime):
+        _options.seconds("max_idletime", options.max_idletime)
+    _options.text("label", options.label)
+    _options.optional_text("strategy", options.strategy)
+    _options.path("run_dir", options.run_dir)
+    _options.optional_text("python", options.python)
+    _options.flag("is_folder_shared", options.is_folder_shared)
+    handler = options.block_error_handler
+    if not isinstance(handler, bool) and not callable(handler):
+        given = _options.shown(handler)
+        raise TypeError(f"block_error_handler must be True, False or a function, not {given}")
+    try:
+        count, seconds = options.submissions
+    except (TypeError, ValueError):
+        given = _options.shown(options.submissions)
+        raise TypeError(
+            f"submissions must be a number of jobs and of seconds, as (10, 10.0), not {given}"
+        ) from None
+    _options.count("submissions", count)
+    _options.seconds("submissions", seconds)
+    return options
 
 
 class ProviderNodes(Placement):
-    """Blocks of nodes that come and go with the tasks."""
+    """A placement whose blocks of nodes come and go with the tasks."""
 
-    #: Called with the blocks that have come into another state.
-    told: Told | None = None
+    #: A function that is called with the blocks whose state has changed.
+    on_change: BlockCallback | None = None
 
     def __init__(self, provider: Any, options: BlockOptions) -> None:
         for name in ("submit", "status", "cancel"):
             if not hasattr(provider, name):
-                raise TypeError(f"{provider!r} is no provider of Parsl's: it has no {name}")
+                raise TypeError(
+                    f"{_options.shown(provider)} is not a provider of Parsl: it has no {name}"
+                )
         self.provider = provider
-        self.options = options
-        self.door = Door(options.port, options.address, options.interface)
-        self.listen = self.door.listen
-        self.group = same_group(options.group)
+        options = self.options = _checked(options)
+        self.network = network_of(options.network)
+        self.listen = self.network.listen
+        self.group = same_group(self.network.group)
         workers = options.max_workers_per_node
-        # Infinity is what Parsl's configurations say for no limit.
+        # Parsl's configurations say infinity for no limit.
         self._workers = None if workers is None or math.isinf(workers) else int(workers)
         self._accelerators = accelerators.to_text(options.available_accelerators)
         checked(options.cpu_affinity)
         self._walltime_s = walltime.of_provider(provider)
-        self._make_rules()  # what they cannot be is to be known now
+        self._make_rules()  # reports invalid values now instead of at the start
         self._key_file = ""
         self.scaler: Scaler | None = None
 
@@ -96,7 +128,7 @@ class ProviderNodes(Placement):
 
     @property
     def workers_per_node(self) -> float:
-        """How many workers a node is thought to have, from what the provider says of its nodes."""
+        """The expected number of workers of a node, from what the provider says of its nodes."""
         options = self.options
         cores = getattr(self.provider, "cores_per_node", None)
         memory = getattr(self.provider, "mem_per_node", None)
@@ -122,13 +154,13 @@ class ProviderNodes(Placement):
         )
 
     def start(self, address: str | None, key: str) -> None:
-        """Submits the first blocks, and begins to look after them."""
+        """Submits the first blocks and starts to scale."""
         options = self.options
         folder = self._make_folder()
         if options.is_folder_shared:
             self._key_file = os.path.join(folder, f"{options.label}-{os.urandom(4).hex()}.key")
             write_key(self._key_file, key)
-        join = self.door.told(address)
+        join = self.network.addresses(address)
         blocks = Blocks(
             self.provider, options.label, lambda number: self._command(number, join, key)
         )
@@ -138,15 +170,15 @@ class ProviderNodes(Placement):
             *self._make_rules(),
             self.client,
             options.strategy_period,
-            self.told,
+            self.on_change,
         )
         self.scaler.start()
 
     def _make_folder(self) -> str:
-        """The folder of the run, in which the provider has its scripts; a kernel has made both."""
+        """Creates the folder for the provider's scripts, unless a kernel has made it. Returns the run's folder."""
         scripts = getattr(self.provider, "script_dir", None)
         if scripts is None:
-            from gristmill.parsl.run_folder import make_run_folder
+            from gristmill._nodes.run_folders import make_run_folder
 
             scripts = os.path.join(make_run_folder(self.options.run_dir), "submit_scripts")
             self.provider.script_dir = scripts
@@ -154,7 +186,7 @@ class ProviderNodes(Placement):
         return os.path.dirname(os.path.abspath(scripts))
 
     def _command(self, number: str, join: list[str], key: str) -> str:
-        """What runs on each node of a block."""
+        """Returns the command for each node of a block."""
         options = self.options
         agent = AgentCommand(
             join,
@@ -175,14 +207,14 @@ class ProviderNodes(Placement):
         return command if self._key_file else f"export {KEY_VARIABLE}={key}\n{command}"
 
     def end(self) -> None:
-        """Takes all blocks away."""
+        """Cancels all blocks."""
         if self.scaler is not None:
             self.scaler.end()
         if self._key_file and os.path.exists(self._key_file):
             os.unlink(self._key_file)
 
-    def troubles(self) -> list[tuple[str, str]]:
-        """Which blocks have ended, and how."""
+    def failures(self) -> list[tuple[str, str]]:
+        """Returns the blocks that have ended, and their ends in words."""
         if self.scaler is None:
             return []
         statuses = self.scaler.blocks.statuses().items()

@@ -5,36 +5,37 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Mapping
 
+from gristmill import _options
 from gristmill._nodes.affinity import checked
 from gristmill._nodes.groups import group_of
 from gristmill._nodes.hosted import HostedAgent
+from gristmill._nodes.network import network_of
 from gristmill._nodes.pauses import Pauses
 from gristmill._nodes.placement import Placement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
-    from gristmill._nodes.door import Door
-    from gristmill._nodes.groups import Group
+    from gristmill._nodes.network import Network
 
 _log = logging.getLogger("gristmill.nodes")
 
-#: Time between two looks at the cluster, seconds.
+#: The time between two polls of the cluster, seconds.
 _LOOK_S = 1.0
-#: How long Ray may take to start an actor before that is a trouble, seconds: an interpreter starts in a few.
+#: The time Ray may take to start an actor before that is reported, seconds: an interpreter starts in a few.
 _PENDING_S = 10.0
 
 
-class Seat:
-    """The actor on one node of the cluster. Ray restarts it; one that it gives up is made anew.
+class RayAgentSlot:
+    """The actor on one node of the cluster. Ray restarts it; if Ray gives it up, it is made anew.
 
     :param ray: the module.
-    :param host: what the node of the cluster is called.
+    :param host: the name of the node of the cluster.
     :param options: options of the actor.
-    :param arguments: what the agent is made from.
+    :param arguments: the arguments of the agent.
     """
 
     def __init__(
@@ -50,17 +51,17 @@ class Seat:
         self._answer: Any = None
         self._began_at = 0.0
         self._due_at: float | None = 0.0
-        #: Whether Ray has not started the actor yet, and that was not said.
+        #: True if Ray has not started the actor yet, and this was not reported.
         self._is_pending = False
-        self.trouble = ""
+        self.failure = ""
 
     @property
     def is_left_alone(self) -> bool:
-        """Whether it has failed too often to be made again."""
+        """True if the actor has failed too often to be made again."""
         return self._actor is None and self._due_at is None
 
     def attend(self, now: float) -> None:
-        """Makes the actor if there is none, else hears how its agent is."""
+        """Makes the actor if there is none, otherwise reads the condition of its agent."""
         if self._actor is None:
             if self._due_at is not None and now >= self._due_at:
                 self._began_at, self._due_at = now, None
@@ -74,45 +75,47 @@ class Seat:
             return
         self._is_pending = False
         try:
-            told = self._ray.get(self._answer)
+            answer = self._ray.get(self._answer)
         except self._ray.exceptions.ActorUnavailableError as error:
-            self.trouble = str(error)  # it is being restarted
+            self.failure = str(error)  # Ray restarts the actor
         except Exception as error:
             self._lose(str(error), now)
             return
         else:
-            self._hear(*told)
+            self._hear(*answer)
             if self._actor is None:
                 return
         self._answer = self._actor.condition.remote()
 
-    def _hear(self, trouble: str, is_left_alone: bool) -> None:
-        """What the actor says of its agent, which it starts again by itself until it leaves it alone."""
-        if trouble and trouble != self.trouble:
-            _log.info("%s has no agent: %s", self.host, trouble)
-        self.trouble = trouble
+    def _hear(self, failure: str, is_left_alone: bool) -> None:
+        """Records the agent's condition. The actor restarts its agent until that has failed too often."""
+        if failure and failure != self.failure:
+            _log.info("%s has no agent: %s", self.host, failure)
+        self.failure = failure
         if is_left_alone:
-            _log.warning("%s is left alone, its agent fails: %s", self.host, trouble)
+            _log.warning(
+                "%s gets no further agent, because its agent fails: %s", self.host, failure
+            )
             self.leave()
 
     def _note_pending(self, now: float) -> None:
-        """Says once that Ray keeps an actor waiting: others may use what it is to reserve, for as long as they like."""
+        """Reports once that Ray keeps the actor waiting: other users may hold the resources indefinitely."""
         if not self._is_pending or now - self._began_at < _PENDING_S:
             return
         self._is_pending = False
-        self.trouble = (
-            f"Ray has not started an agent there for {_PENDING_S:g} s: it waits for {self._needs} of Ray, which "
-            "others use, or starts slowly"
+        self.failure = (
+            f"Ray has not started an agent there for {_PENDING_S:g} s: either other programs "
+            f"use {self._needs} of Ray, or the start is slow"
         )
-        _log.warning("%s: %s", self.host, self.trouble)
+        _log.warning("%s: %s", self.host, self.failure)
 
-    def _lose(self, trouble: str, now: float) -> None:
-        self._actor, self.trouble = None, trouble
+    def _lose(self, failure: str, now: float) -> None:
+        self._actor, self.failure = None, failure
         pause = self._pauses.after(now - self._began_at)
         self._due_at = None if pause is None else now + pause
         log = _log.warning if pause is None else _log.info
         often = " once too often" if pause is None else ""
-        log("the actor of %s was lost%s: %s", self.host, often, trouble)
+        log("the actor of %s was lost%s: %s", self.host, often, failure)
 
     def leave(self) -> None:
         """Ends the actor."""
@@ -122,17 +125,16 @@ class Seat:
 
 
 class RayNodes(Placement):
-    """An actor with an agent on each node that has enough cores.
+    """A placement with an actor and its agent on each node that has enough cores.
 
     :param ray: the module, with a connection to the cluster.
-    :param is_ours: whether the connection is to be ended with the executor.
-    :param nodes: on how many nodes; on all if not given.
-    :param cpus: cores that each actor reserves; all of its node if not given.
-    :param workers: workers of each; as many as cores if not given.
+    :param is_ours: whether the connection ends with the executor.
+    :param nodes: the number of nodes; by default all.
+    :param cpus: cores that each actor reserves; by default all of its node.
+    :param workers: workers of each agent; by default one for each core.
     :param options: further options of the actors.
-    :param door: where nodes find this program.
-    :param group: nodes that they are near to.
-    :param cpu_affinity: binds workers to cores.
+    :param network: where nodes connect to this program, and their groups.
+    :param cpu_affinity: the policy that binds workers to cores.
     """
 
     def __init__(
@@ -143,29 +145,31 @@ class RayNodes(Placement):
         cpus: float | None,
         workers: int | None,
         options: Mapping[str, Any],
-        door: Door,
-        group: Group = None,
+        network: Network | None = None,
         cpu_affinity: str = "none",
     ) -> None:
         self._ray = ray
         self._is_ours = is_ours
-        self.nodes = nodes
+        self.nodes = _options.optional_count("nodes", nodes, 1, _options.SHORT_MAX)
+        if cpus is not None:
+            cpus = _options.number("cpus", cpus, 0, _options.SHORT_MAX)
         self.cpus = cpus
-        self.workers = workers
+        self.workers = _options.workers("workers", workers)
+        if not isinstance(options, Mapping):
+            raise TypeError(f"options must be a dict, not {_options.shown(options)}")
         self.options = options
-        self.door = door
-        self.listen = door.listen
-        self.group = group
+        self.network = network_of(network)
+        self.listen = self.network.listen
         self.cpu_affinity = checked(cpu_affinity)
         self._agent: tuple[list[str], str] = ([], "")
-        self._seats: dict[str, Seat] = {}
+        self._slots: dict[str, RayAgentSlot] = {}
         self._ends = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self, address: str | None, key: str) -> None:
-        """Begins to look at the cluster."""
-        self._agent = self.door.told(address), key
-        self._seats.clear()
+        """Starts to poll the cluster."""
+        self._agent = self.network.addresses(address), key
+        self._slots.clear()
         self._ends.clear()
         self._thread = threading.Thread(target=self._run, name="gristmill-ray", daemon=True)
         self._thread.start()
@@ -176,48 +180,48 @@ class RayNodes(Placement):
         if self._thread is not None:
             self._thread.join()
 
-    def troubles(self) -> list[tuple[str, str]]:
-        """Which nodes of the cluster have no agent, and why."""
-        return [(seat.host, seat.trouble) for seat in list(self._seats.values()) if seat.trouble]
+    def failures(self) -> list[tuple[str, str]]:
+        """Returns the nodes of the cluster that have no agent, and the reasons."""
+        return [(seat.host, seat.failure) for seat in list(self._slots.values()) if seat.failure]
 
     def _run(self) -> None:
         while True:
             try:
                 self._look()
             except Exception as error:
-                # The head of the cluster may be away for a while.
-                _log.warning("the Ray cluster cannot be looked at: %s", error)
-            if self._seats and all(seat.is_left_alone for seat in self._seats.values()):
-                self.client.give_up("; ".join(f"{name}: {text}" for name, text in self.troubles()))
+                # The head of the cluster may be unreachable for a while.
+                _log.warning("the state of the Ray cluster cannot be read: %s", error)
+            if self._slots and all(seat.is_left_alone for seat in self._slots.values()):
+                self.client.give_up("; ".join(f"{name}: {text}" for name, text in self.failures()))
                 break
             if self._ends.wait(_LOOK_S) or self.client.is_over():
                 break
-        for seat in self._seats.values():
+        for seat in self._slots.values():
             seat.leave()
         if self._is_ours:
             self._ray.shutdown()
 
     def _look(self) -> None:
-        """Takes the cluster's nodes as they are now, and looks after each."""
+        """Updates the slots to the cluster's current nodes, and attends to each slot."""
         found = {node["NodeID"]: node for node in self._ray.nodes() if self._is_usable(node)}
-        for gone in self._seats.keys() - found.keys():
-            self._seats.pop(gone).leave()
+        for gone in self._slots.keys() - found.keys():
+            self._slots.pop(gone).leave()
         for name, node in found.items():
-            if name not in self._seats and len(self._seats) < (self.nodes or len(found)):
-                self._seats[name] = self._make_seat(node)
+            if name not in self._slots and len(self._slots) < (self.nodes or len(found)):
+                self._slots[name] = self._make_slot(node)
         now = time.monotonic()
-        for seat in self._seats.values():
+        for seat in self._slots.values():
             seat.attend(now)
 
     def _is_usable(self, node: Mapping[str, Any]) -> bool:
         return bool(node["Alive"]) and node["Resources"].get("CPU", 0) >= (self.cpus or 1)
 
-    def _make_seat(self, node: Mapping[str, Any]) -> Seat:
+    def _make_slot(self, node: Mapping[str, Any]) -> RayAgentSlot:
         cpus = self.cpus or node["Resources"]["CPU"]
         strategies = self._ray.util.scheduling_strategies
         options = {
             "num_cpus": cpus,
-            # Some versions of Ray hide GPUs from an actor that has reserved none, others let it use those of others.
+            # Some versions of Ray hide all GPUs from an actor that has reserved none, others let it use reserved GPUs.
             "num_gpus": node["Resources"].get("GPU", 0),
             "max_restarts": -1,
             "scheduling_strategy": strategies.NodeAffinitySchedulingStrategy(
@@ -229,12 +233,12 @@ class RayNodes(Placement):
         cores = max(1, int(cpus))
         workers = self.workers or cores
         host = node["NodeManagerHostname"]
-        group = group_of(self.group, host)
+        group = group_of(self.network.group, host)
         agent = (join, key, host, workers, group, None, self.cpu_affinity, cores)
-        return Seat(self._ray, host, options, agent)
+        return RayAgentSlot(self._ray, host, options, agent)
 
 
 def _in_words(options: Mapping[str, Any]) -> str:
-    """What an actor reserves."""
+    """Returns in words what an actor reserves."""
     counts = {"CPUs": options.get("num_cpus"), "GPUs": options.get("num_gpus")}
     return " and ".join(f"{count:g} {name}" for name, count in counts.items() if count) or "room"

@@ -1,4 +1,4 @@
-"""Looks after the blocks of a provider: adds some when tasks wait, takes some away when none do, and gives up."""
+"""Scaling of a provider's blocks: adds blocks when tasks wait, removes idle blocks, and gives up after failures."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import threading
 import time
 
+from gristmill import _forked
 from gristmill._nodes.opening import BEAT_S
 from gristmill._nodes.pauses import Pauses
 from gristmill._nodes.scaling import Rate, Strategy
@@ -20,30 +21,30 @@ if TYPE_CHECKING:
     from gristmill._nodes.blocks import Block, Blocks
     from gristmill._nodes.view import ClientView
 
-    Told = Callable[[Mapping[str, BlockStatus]], object]
+    BlockCallback = Callable[[Mapping[str, BlockStatus]], object]
 
 _log = logging.getLogger("gristmill.nodes")
 
-#: Shortest time between two looks at the tasks, and between two questions to the batch system, seconds. Both double
+#: The shortest time between two looks at the tasks, and between two polls of the batch system, seconds. Both double
 #: while nothing happens.
 _LOOK_S, _POLL_S = 0.05, 2.0
-#: After this time a node that has got a task has told of it, seconds.
+#: The time after which a node has certainly reported a task that it got, seconds.
 _CERTAIN_S = 2 * BEAT_S
-#: How often the batch system is asked to end jobs that are not needed, until it says that it has.
+#: The number of requests to end jobs that are not needed, unless the batch system confirms earlier.
 _CANCELS_MAX = 3
 
 
 class Scaler:
-    """A thread that scales, until nothing is needed any more.
+    """A thread that scales until no node is needed.
 
-    :param blocks: what it scales.
-    :param provider: whose blocks these are.
-    :param strategy: how many blocks there should be.
-    :param rate: how many jobs may be submitted when.
-    :param handler: told of all blocks after each look at them; it may call ``set_bad_state_and_fail_all``.
-    :param client: whose tasks they are for.
-    :param period_s: the longest time between two looks at the tasks.
-    :param told: called with the blocks that have come into another state.
+    :param blocks: the blocks to scale.
+    :param provider: the provider of the blocks.
+    :param strategy: decides how many blocks there should be.
+    :param rate: limits how many jobs are submitted when.
+    :param handler: called with all blocks after each poll; may call ``set_bad_state_and_fail_all``.
+    :param client: the executor whose tasks the blocks run.
+    :param period_s: the longest time between two looks at the tasks, seconds.
+    :param on_change: called with the blocks whose state has changed.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Scaler:
         handler: ErrorHandler,
         client: ClientView,
         period_s: float,
-        told: Told | None = None,
+        on_change: BlockCallback | None = None,
     ) -> None:
         self.blocks = blocks
         self.provider = provider
@@ -66,8 +67,8 @@ class Scaler:
         self._handler = handler
         self._client = client
         self._period_s = period_s
-        self._told = told
-        # However many blocks come to nothing, another one may not.
+        self._on_change = on_change
+        # Unlimited tries: after any number of failed blocks the next one may work.
         self._pauses = Pauses(failures_max=1 << 30, span_max_s=math.inf)
         self._wanted = 0
         self._submit_at = 0.0
@@ -75,28 +76,28 @@ class Scaler:
         self._thread = threading.Thread(target=self._run, name="gristmill-blocks", daemon=True)
 
     def start(self) -> None:
-        """Begins."""
+        """Starts the thread."""
         self._thread.start()
 
     def end(self) -> None:
-        """Takes all blocks away."""
+        """Cancels all blocks and waits for the thread."""
         self._ends.set()
         self._thread.join()
 
     @property
     def bad_state_is_set(self) -> bool:
-        """Whether it has given up."""
+        """True if it has given up."""
         return self.executor_exception is not None
 
     def set_bad_state_and_fail_all(self, exception: BaseException) -> None:
-        """Gives up: no job is submitted any more, those that there are end, and every task fails."""
+        """Gives up: no more jobs are submitted, the running ones end, and every task fails."""
         self.executor_exception = exception
 
     def _run(self) -> None:
         try:
             self._look_after()
-        except Exception as error:  # without this thread tasks would wait for ever
-            _log.exception("blocks can be looked after no more")
+        except Exception as error:  # without this thread tasks would wait forever
+            _log.exception("blocks can no longer be managed")
             self.set_bad_state_and_fail_all(error)
         for _ in range(_CANCELS_MAX):
             living = self.blocks.living()
@@ -115,7 +116,7 @@ class Scaler:
             change = self.blocks.see(self._client.nodes(), now)
             if change.has_gained:
                 self._pauses.failures = 0
-            # The batch system takes a moment to notice that a job has begun, or ended.
+            # The batch system takes a moment to notice that a job has begun or ended.
             if self._scale(now) or change.has_lost:
                 look_s, poll_s, poll_at = _LOOK_S, _POLL_S, now + _POLL_S
             elif now >= poll_at:
@@ -129,11 +130,11 @@ class Scaler:
 
     def _tell(self) -> None:
         changes = self.blocks.take_changes()
-        if changes and self._told is not None:
+        if changes and self._on_change is not None:
             try:
-                self._told(changes)
+                _forked.guarded(self._on_change, changes)
             except Exception:
-                _log.exception("what became of blocks could not be told")
+                _log.exception("the states of blocks could not be reported")
 
     def _poll(self, now: float) -> None:
         if self.blocks.poll(self._client.joined):
@@ -141,18 +142,18 @@ class Scaler:
         self._handle()
 
     def _pause(self, now: float) -> None:
-        """Holds the next submission back, because the last one came to nothing."""
+        """Delays the next submission because the last one failed."""
         self._submit_at = now + (self._pauses.after(0.0) or 0.0)
 
     def _handle(self) -> None:
         try:
-            self._handler(self, self.blocks.statuses())
+            _forked.guarded(self._handler, self, self.blocks.statuses())
         except Exception as error:
-            _log.exception("the handler of errors of blocks failed")
+            _log.exception("the handler of block errors failed")
             self.set_bad_state_and_fail_all(error)
 
     def _scale(self, now: float) -> bool:
-        """Adds or takes away what the strategy says, one job at a time; says whether it did."""
+        """Adds blocks one job at a time, or removes blocks, as the strategy says. Returns whether it did either."""
         living, tasks = self.blocks.living(), self._client.tasks()
         count, workers = len(living) + self._wanted, self.blocks.workers_per_block()
         change = self._strategy.decide(tasks, count, now, workers)
@@ -169,13 +170,13 @@ class Scaler:
         return True
 
     def _take_away(self, count: int, are_tasks_there: bool, now: float) -> bool:
-        """Takes blocks away, of which only idle ones while there are tasks; says whether it did."""
+        """Removes blocks, only idle ones while there are tasks. Returns whether it removed any."""
         unsubmitted = min(self._wanted, count)
         self._wanted -= unsubmitted
         if are_tasks_there:
             spare = self._idle(now)
         else:
-            # Those that have not begun first, then the youngest: the others have proved themselves.
+            # Blocks that have not started first, then the youngest: the older ones have proved to work.
             living = self.blocks.living()
             spare = sorted(living, key=lambda block: (block.has_joined, -int(block.number)))
         chosen = spare[: count - unsubmitted]
@@ -183,8 +184,8 @@ class Scaler:
         return bool(chosen)
 
     def _idle(self, now: float) -> list[Block]:
-        """The blocks that have been idle for long enough, as far as that is certain."""
+        """Returns the blocks that have certainly been idle for long enough."""
         known = sum(node.tasks for node in self._client.nodes())
         if known < self._client.tasks_on_nodes():
-            return []  # some went out after a node's last sign of life: nobody knows where
+            return []  # some tasks left after the nodes' last heartbeats: their nodes are unknown
         return self.blocks.idle(now - max(self._strategy.max_idletime_s, _CERTAIN_S))

@@ -1,4 +1,4 @@
-"""How many blocks there should be. Pure state machines: whoever asks says what the time is."""
+"""Rules for the number of blocks. They are pure state machines: the caller passes the time."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ import collections
 import dataclasses
 import math
 
-#: Names of strategies, as in a configuration of Parsl.
+#: The names of strategies, as in Parsl's configurations.
 STRATEGIES = ("none", "simple", "htex_auto_scale")
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """How many blocks there may be, and how large they are."""
+    """The limits of the number of blocks, and their size."""
 
     init_blocks: int
     min_blocks: int
     max_blocks: int
-    #: Workers of a block, for each task that could run: 1 is as many as possible, 0 as few.
+    #: Workers for each task that could run: 1 asks for as many as possible, 0 for as few.
     parallelism: float
-    #: A guess, for as long as no block is there.
+    #: The number of workers of a block, assumed until nodes of a block have connected.
     workers_per_block: float
 
 
 class Strategy:
-    """Says how many blocks to add or to take away.
+    """A rule for how many blocks to add or to remove.
 
-    :param kind: ``none``: the blocks of the beginning and no others; ``simple``: as many as the tasks that could run
-        ask for, and as few as allowed when there was none for a while; ``htex_auto_scale``: those that are idle while
-        others work are not kept either.
-    :param max_idletime_s: how long blocks are kept for nothing.
+    :param kind: ``none``: only the initial blocks; ``simple``: as many blocks as the runnable tasks ask for, and as few
+        as allowed after a time without tasks; ``htex_auto_scale``: also removes blocks that are idle while others work.
+    :param max_idletime_s: how long blocks without tasks are kept, seconds.
     """
 
     def __init__(self, kind: str | None, limits: Limits, max_idletime_s: float) -> None:
@@ -43,10 +42,10 @@ class Strategy:
         self._idle_since: float | None = None
 
     def decide(self, tasks: int, blocks: int, now: float, workers: float | None = None) -> int:
-        """How many blocks to add to those that there are or that are waited for; below 0: to take away.
+        """Returns the number of blocks to add to the running and pending ones; below 0: to remove.
 
-        :param tasks: how many could run.
-        :param workers: of a block, as far as that is known. Which blocks are idle is for the caller to know.
+        :param tasks: the number of tasks that could run.
+        :param workers: workers of a block if known. The caller must find out which blocks are idle.
         """
         limits = self._limits
         if self._is_first:
@@ -74,20 +73,20 @@ class Strategy:
 
 
 class Rate:
-    """At most so many of something within any interval of so many seconds."""
+    """A limit of ``count`` events within any interval of ``interval_s`` seconds."""
 
     def __init__(self, count: int, interval_s: float) -> None:
         if count < 1 or interval_s < 0:
-            raise ValueError("a rate is at least one in an interval")
+            raise ValueError("a rate must be at least one in an interval")
         self._times: collections.deque[float] = collections.deque(maxlen=count)
         self._interval_s = interval_s
 
     def wait_s(self, now: float) -> float:
-        """How long to wait until there may be another one."""
+        """Returns the seconds until the next event is allowed."""
         if len(self._times) < (self._times.maxlen or 1):
             return 0.0
         return max(0.0, self._times[0] + self._interval_s - now)
 
     def note(self, now: float) -> None:
-        """Counts one."""
+        """Counts one event."""
         self._times.append(now)

@@ -5,22 +5,23 @@ from __future__ import annotations
 import random
 import shlex
 
+from gristmill import _options
 from gristmill._nodes.affinity import checked
 from gristmill._nodes.command import AgentCommand
 from gristmill._nodes.groups import group_of
+from gristmill._nodes.network import network_of
 from gristmill._nodes.placement import Placement, port_of
-from gristmill._nodes.post import Post
-from gristmill._nodes.tending import Tender
+from gristmill._nodes.supervised_process import SupervisedProcess
+from gristmill._nodes.supervisor import Supervisor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gristmill._nodes.door import Door
-    from gristmill._nodes.groups import Group
+    from gristmill._nodes.network import Network
 
-#: Nobody is there to type a password; a host that does not answer, or no more, is noticed after half a minute: what
-#: lasts longer would count as a connection that was there.
+#: Options for a connection without a terminal for passwords. A host that does not answer, or stops answering, is
+#: noticed after half a minute; a longer try would count as a connection that worked.
 _OPTIONS = (
     "-T",
     "-o",
@@ -32,7 +33,10 @@ _OPTIONS = (
     "-o",
     "ServerAliveCountMax=3",
 )
-#: A forward that cannot be had is a failure, and lasts as long as its agent: a connection of its own.
+#: The message of ``ssh`` for a name that it cannot look up.
+_UNKNOWN_HOST = "Could not resolve hostname"
+#: Options that make a failed port forward an error, and that use a connection of its own, so that the forward lasts as
+#: long as its agent.
 _FORWARD_OPTIONS = (
     "-o",
     "ExitOnForwardFailure=yes",
@@ -41,25 +45,24 @@ _FORWARD_OPTIONS = (
     "-o",
     "ControlPath=none",
 )
-#: Ports of hosts for forwards: free for everybody, and below those that Linux gives to connections.
+#: The ports of hosts for forwards: unprivileged, and below Linux's ephemeral ports.
 _FORWARD_PORTS = range(20_000, 32_768)
 
 
 class SshNodes(Placement):
-    """An agent on each host, which lives as long as its connection.
+    """A placement with one agent on each host, which lives as long as its connection.
 
-    The key goes through the connection: it is on no command line, in no file and in no environment. An agent that ends
-    while it is needed is started again.
+    The key goes through the connection: it is on no command line, in no file and in no environment variable. The
+    placement restarts an agent that ends while it is needed.
 
     :param hosts: names as ``ssh`` takes them.
-    :param workers: workers on each; its cores if not given.
-    :param python: the interpreter there; the path of this one if not given.
+    :param workers: workers on each host; by default one for each core.
+    :param python: the interpreter there; by default the path of this one.
     :param worker_init: commands of a login shell before the agent starts.
-    :param shell: the command, and options of it.
-    :param door: where the hosts find this program.
-    :param group: nodes that they are near to.
-    :param reverse: whether they reach it through the connections of ``ssh`` instead.
-    :param cpu_affinity: binds workers to cores.
+    :param shell: the command, and its options.
+    :param network: where the hosts connect to this program, and their groups.
+    :param reverse: whether hosts reach this program through the connections of ``ssh`` instead.
+    :param cpu_affinity: the policy that binds workers to cores.
     """
 
     def __init__(
@@ -69,56 +72,63 @@ class SshNodes(Placement):
         python: str | None,
         worker_init: str,
         shell: Sequence[str],
-        door: Door,
-        group: Group,
+        network: Network | None,
         reverse: bool,
         cpu_affinity: str = "none",
     ) -> None:
-        if isinstance(hosts, str) or not hosts:
-            raise ValueError("hosts is a list with at least one name")
+        reverse = _options.flag("reverse", reverse)
+        given = _options.shown(hosts)
+        hosts = () if isinstance(hosts, str) else _options.texts("hosts", hosts, "names")
+        if not hosts:
+            raise ValueError(f"hosts must be a list with at least one name, not {given}")
         if any(host.startswith("-") for host in hosts):
-            raise ValueError("the name of a host does not begin with a dash")
-        if reverse and (door.address or door.interface):
+            raise ValueError("the name of a host must not begin with a dash")
+        hosts = _options.distinct_names("hosts", hosts)
+        network = network_of(network)
+        if reverse and network.has_address:
             raise ValueError(
                 "with reverse=True hosts reach this program through ssh: leave address and interface out"
             )
         self.hosts = list(hosts)
         self.node_count = len({_name_of(host) for host in hosts})
-        self.workers = workers
-        self.python = python
-        self.worker_init = worker_init
-        self.shell = list(shell)
-        self.door = door
-        self.listen = door.listen_here if reverse else door.listen
-        self.group = group
+        self.workers = _options.workers("workers", workers)
+        self.python = _options.optional_text("python", python)
+        self.worker_init = _options.text("worker_init", worker_init)
+        self.shell = _options.command("shell", shell)
+        self.network = network
+        self.listen = network.listen_here if reverse else network.listen
         self.reverse = reverse
         self.cpu_affinity = checked(cpu_affinity)
-        self.tender: Tender | None = None
+        self.supervisor: Supervisor | None = None
 
     def start(self, address: str | None, key: str) -> None:
         """Starts the agents."""
         posts = [self._post(host, address, key) for host in self.hosts]
-        self.tender = Tender(posts, self.client.is_over, self.client.give_up)
-        self.tender.start()
+        view = self.client
+        self.supervisor = Supervisor(
+            posts, view.is_over, view.give_up, lambda host: view.leaves(_name_of(host))
+        )
+        self.supervisor.start()
 
-    def _post(self, host: str, address: str | None, key: str) -> Post:
-        group = group_of(self.group, _name_of(host))
+    def _post(self, host: str, address: str | None, key: str) -> SupervisedProcess:
+        group = group_of(self.network.group, _name_of(host))
         if not self.reverse:
-            return Post(host, self._command(host, self.door.told(address), group), line=key)
+            command_here = self._command(host, self.network.addresses(address), group)
+            return SupervisedProcess(host, command_here, line=key, unknown_host=_UNKNOWN_HOST)
         port = port_of(address)
 
         def command() -> list[str]:
-            # Another one each time: whoever else may have the last one is not known here.
+            # Another port each time, because other processes of the host may have taken the last one.
             there = f"127.0.0.1:{random.choice(_FORWARD_PORTS)}"
             forward = [*_FORWARD_OPTIONS, "-R", f"{there}:127.0.0.1:{port}"]
             return self._command(host, [there], group, forward)
 
-        return Post(host, command, line=key)
+        return SupervisedProcess(host, command, line=key, unknown_host=_UNKNOWN_HOST)
 
     def _command(
         self, host: str, join: Sequence[str], group: str | None, forward: Sequence[str] = ()
     ) -> list[str]:
-        """What is run here."""
+        """Returns the command to run on this machine."""
         agent = AgentCommand(
             join,
             key="-",
@@ -131,20 +141,20 @@ class SshNodes(Placement):
         )
         command = f"exec {shlex.join(agent.arguments())}"
         if self.worker_init:
-            # A login shell knows what sites put there: modules, environments.
+            # A login shell sets up what sites put there: modules, environments.
             command = shlex.join(["exec", "bash", "-lc", f"{self.worker_init}\n{command}"])
         return [*self.shell, *_OPTIONS, *forward, "--", host, command]
 
     def end(self) -> None:
         """Ends the connections, and the agents with them."""
-        if self.tender is not None:
-            self.tender.end()
+        if self.supervisor is not None:
+            self.supervisor.end()
 
-    def troubles(self) -> list[tuple[str, str]]:
-        """Which hosts have no agent now, and why."""
-        return self.tender.troubles() if self.tender is not None else []
+    def failures(self) -> list[tuple[str, str]]:
+        """Returns the hosts that have no agent now, and the reasons."""
+        return self.supervisor.failures() if self.supervisor is not None else []
 
 
 def _name_of(host: str) -> str:
-    """What the node there is called."""
+    """Returns the name of the node on a host."""
     return host.rpartition("@")[2]

@@ -1,9 +1,12 @@
-"""Nodes that are there already: agents that listen, started by whoever looks after them."""
+"""Nodes that exist already: listening agents that were started independently of this program."""
 
 from __future__ import annotations
 
 import os
 
+from gristmill import _options
+from gristmill._nodes.addresses import unknown_names
+from gristmill._nodes.network import PORT_MAX
 from gristmill._nodes.placement import Placement
 
 TYPE_CHECKING = False
@@ -12,39 +15,54 @@ if TYPE_CHECKING:
 
     from gristmill import _native
 
-#: Names the client's key where none is given.
+#: The environment variable with the path of the client's key, used if no path is given.
 KEY_VARIABLE = "GRISTMILL_CLIENT_KEY"
 
 
 class StandingNodes(Placement):
-    """Agents at the addresses ``dial``, each ``host:port``; ``key`` is the file with the client's key."""
+    """A placement of agents at the addresses ``dial``, each ``host:port``; ``key`` is the client's key file."""
 
     listen = None
 
     def __init__(self, dial: Sequence[str], key: str | os.PathLike[str] | None = None) -> None:
         if not dial:
-            raise ValueError("there must be at least one address")
+            raise ValueError("addresses must have at least one address")
+        dial = _options.texts("addresses", dial, "texts HOST:PORT")
+        dial = _options.distinct_names("addresses", dial)
         for address in dial:
             host, _, port = address.rpartition(":")
-            if not host or not port.isdigit():
-                raise ValueError(f"{address!r} is not HOST:PORT")
+            is_number = port.isascii() and port.isdigit()
+            if not host or not is_number or not 1 <= int(port[:6]) <= PORT_MAX:
+                raise ValueError(f"addresses: {_options.shown(address)} is not HOST:PORT")
+        if key is not None and not isinstance(key, (str, os.PathLike)):
+            raise TypeError(f"key must be the path of a file, not {_options.shown(key)}")
         path = key or os.environ.get(KEY_VARIABLE)
         if path is None:
             raise ValueError(
-                f"nodes let in only whoever has their client's key: name its file with key=, or in {KEY_VARIABLE} "
-                "(`gristmill key` makes one)"
+                "nodes accept only a client with the key of their fleet: name its file with key=, "
+                f"or in {KEY_VARIABLE} (`gristmill key` makes one)"
             )
         self.dial = list(dial)
         self.key = path
 
     def fleet(self) -> _native.Fleet:
-        """Reads the client's key. Raises ``OSError`` for a file that is none, or that others can read."""
+        """Reads the client's key. Raises ``OSError`` if the file is no key, or if other users can read it."""
         from gristmill import _native
 
         return _native.Fleet(self.key)
 
     def start(self, address: str | None, key: str) -> None:
-        """Does nothing: they are there."""
+        """Checks that all host names can be resolved. Starts nothing, because the agents already run.
+
+        Raises ``StartError`` that lists the names that cannot be resolved.
+        """
+        unknown = unknown_names(self.dial)
+        if unknown:
+            from gristmill._errors import StartError
+
+            raise StartError(
+                f"the host of {'; '.join(unknown)}. Correct the address, or make the name known to this machine"
+            )
 
     def end(self) -> None:
-        """Does nothing: they stay."""
+        """Does nothing: the agents stay."""

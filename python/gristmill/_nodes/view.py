@@ -1,4 +1,4 @@
-"""What a placement sees of the executor that it is for."""
+"""The view of an executor that its placement has."""
 
 from __future__ import annotations
 
@@ -15,74 +15,95 @@ _log = logging.getLogger("gristmill.nodes")
 
 @dataclasses.dataclass(frozen=True)
 class NodeView:
-    """A node that there is a connection to."""
+    """A node with a connection."""
 
     name: str
     workers: int
-    #: How many tasks it had when it gave its last sign of life, whether they ran or waited there.
+    #: The number of tasks, running or waiting there, at its last heartbeat.
     tasks: int
 
 
 class ClientView:
-    """An executor, seen from its placement, whose threads must not keep it alive.
+    """An executor as its placement sees it, by a weak reference: the placement's threads must not keep it alive.
 
-    One that is gone ends its placement itself once its tasks are completed, and is seen again until then.
+    An executor that was garbage-collected ends its placement itself once its tasks are completed, and is seen again
+    until then.
     """
 
     def __init__(self, executor: Executor) -> None:
         self.renew(executor)
 
     def renew(self, executor: Executor) -> None:
-        """It is there again."""
+        """Attaches the view to the executor again."""
         self._executor = weakref.ref(executor)
         self._departures = 0
+        #: The nodes that were connected when the executor began to shut down; ``None`` before.
+        self._leaving: set[str] | None = None
 
     def is_over(self) -> bool:
-        """Whether no node is needed any more: the executor takes no tasks and those that it had are completed, or no
-        node can run any."""
+        """Returns whether no node is needed any more.
+
+        That is so if the executor takes no tasks and has completed all it had, or if no node can run any.
+        """
         executor = self._executor()
         if executor is None:
             return False
-        is_done = executor._is_shut_down and executor.stats().get("outstanding", 0) == 0
+        is_done = executor._is_shut_down and executor.stats().outstanding == 0
         return is_done or executor._is_broken()
 
     def tasks(self) -> int:
-        """How many tasks could run now, and run: those that wait for others are not among them."""
+        """Returns the number of tasks that run or could run now, without those that wait for others."""
         executor = self._executor()
         if executor is None:
             return 0
         counts = executor.stats()
-        return counts.get("ready", 0) + counts.get("in_flight", 0)
+        return counts.ready + counts.in_flight
 
     def tasks_on_nodes(self) -> int:
-        """How many tasks nodes have, also those that nodes have not told of yet."""
+        """Returns the number of tasks at nodes, including those that nodes have not reported yet."""
         executor = self._executor()
-        return 0 if executor is None else executor.stats().get("in_flight", 0)
+        return 0 if executor is None else executor.stats().in_flight
 
     def nodes(self) -> list[NodeView]:
-        """The nodes that there is a connection to."""
+        """Returns the nodes with a connection."""
         executor = self._executor()
         if executor is None:
             return []
         return [
-            NodeView(node["name"], node["workers"], node["waiting"] + node["running"])
-            for node in executor._nodes()
-            if node["connected"]
+            NodeView(node.name, node.workers, node.waiting + node.running)
+            for node in executor.nodes()
+            if node.connected
         ]
 
+    def begin_end(self) -> None:
+        """Records the nodes that are told that the executor ends, and so leave by themselves."""
+        self._leaving = {node.name for node in self.nodes()}
+
+    def leaves(self, name: str | None = None) -> bool:
+        """Returns whether a node leaves by itself: it was connected when the executor ended, and was not lost since.
+
+        Without a name, returns whether any node does.
+        """
+        executor = self._executor()
+        if executor is None or self._leaving is None:
+            return True
+        _, departures = executor._departures(0)
+        there = self._leaving - {gone for gone, _, has_ended in departures if not has_ended}
+        return bool(there) if name is None else name in there
+
     def joined(self) -> set[str]:
-        """The names of the nodes that are there, and of those that have gone for good since this was asked last."""
+        """Returns the names of the current nodes, and of those that have left since the last call."""
         executor = self._executor()
         if executor is None:
             return set()
-        # In this order: a node that goes in between is among both.
-        names = {node["name"] for node in executor._nodes()}
+        # The order matters: a node that leaves in between is in both sets.
+        names = {node.name for node in executor.nodes()}
         self._departures, departures = executor._departures(self._departures)
         return names | {name for name, _, _ in departures}
 
     def give_up(self, reason: str) -> None:
-        """Fails every task that is not final, and those to come, with ``StartError``: nothing will ever run them."""
-        _log.error("there are no nodes, and there will be none: %s", reason)
+        """Fails every task that is not final, and every future one, with ``StartError``: no node will ever run them."""
+        _log.error("no node is connected, and no node will join: %s", reason)
         executor = self._executor()
         if executor is not None:
-            executor._give_up_workers(f"no node runs tasks, and there will be none: {reason}")
+            executor._give_up_nodes(reason)

@@ -1,11 +1,11 @@
-"""The ten categories of a thread's time, and which of them a sample belongs to.
+"""The ten categories of a thread's time, and the rules that assign a sample to one of them.
 
 Eight are named in the text of "Towards Fine-grained Parallelism in Parallel and Distributed Python Libraries", section
-3.1 (polling, receiving, sending, queues, the semaphore, serialization, operations of Parsl, Python's standard library);
-logging is what its authors had to turn off; the tenth is all else: what the run is for.
+3.1 (polling, receiving, sending, queues, the semaphore, serialization, operations of Parsl, Python's standard library).
+Logging is the ninth: the paper's authors had to turn it off. The tenth is everything else: the purpose of the run.
 
-A sample's stack is read from inside out, up to the first frame that belongs to somebody: to an engine, or to the
-program. Before that come frames of the standard library and of native code, which only say what the owner was doing.
+A sample's stack is read from the innermost frame outwards, up to the first frame that has an owner: an engine, or the
+program. The frames inside of it, of the standard library and of native code, only say what the owner was doing.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ Category = Literal[
     "standard library",
     "program",
 ]
-#: In the order in which they are shown.
+#: All categories, in the order in which they are shown.
 CATEGORIES: tuple[Category, ...] = get_args(Category)
-#: What each of them is, for whoever reads a report.
+#: The meaning of each category, for readers of a report.
 MEANINGS: dict[Category, str] = {
-    "poll": "waits until there is something: on sockets, on rings, for processes to end",
+    "poll": "waits for events: on sockets, on rings, for processes to end",
     "receive": "reads from sockets, pipes, files and rings",
     "send": "writes to them",
-    "queue": "puts into queues inside of a process, takes from them, waits at them",
-    "semaphore": "waits for a lock, a condition or a semaphore, that of the interpreter among them",
-    "serialization": "makes bytes of objects, and objects of bytes",
+    "queue": "puts into queues inside a process, takes from them, waits for them",
+    "semaphore": "waits for a lock, a condition or a semaphore, including the lock of the interpreter",
+    "serialization": "converts objects to bytes, and bytes to objects",
     "logging": "writes logs",
-    "engine": "all else that Gristmill, Parsl, Dask, Ray, joblib and the pools of the library do",
-    "standard library": "all else that is Python's own, such as imports and time.sleep",
+    "engine": "other code of Gristmill, Parsl, Dask, Ray, joblib and the pools of the library",
+    "standard library": "other code of Python itself, such as imports and time.sleep",
     "program": "the program, the functions of its tasks, and the libraries that these use",
 }
 
@@ -51,21 +51,21 @@ class Frame(NamedTuple):
     file: str
 
 
-#: Packages that are task engines, or parts of one, where packages are: a program may be in a folder of such a name.
+#: The packages of task engines, at the paths of installed packages: a program may be in a folder of such a name.
 _ENGINES = re.compile(
     r"/(?:site|dist)-packages/(gristmill|parsl|distributed|dask|ray|joblib|loky)/"
     r"|/python3\.\d+t?/(concurrent/futures|multiprocessing)/"
-    r"|/(interchange|process_worker_pool)\.py$|/crates/|^"
+    r"|/(interchange|process_worker_pool)\.py$|/crates/|/gristmill_bench/|^"
     + re.escape(f"{Path(__file__).parents[1]}/")
 )
-#: What is ours to look at and still belongs to programs.
-_APPLICATIONS = re.compile(r"/gristmill/(screen|bench/apps)/")
+#: The applications of the benchmark suite, which count as programs.
+_APPLICATIONS = re.compile(r"/gristmill_bench/apps/")
 _LIBRARY = re.compile(r"/python3\.\d+t?/(?!site-packages/|dist-packages/)|^<frozen ")
 _NATIVE = re.compile(r"\.(so|rs|c|h|cc|cpp|pyx|S)\b|^\?$|^\[|/bin/python[\d.]*t?$")
-#: Python modules that carry bytes for others.
+#: The Python modules that transfer bytes for others.
 _CARRIERS = re.compile(r"/zmq/|/multiprocessing/(connection|queues|synchronize|reduction)\.py$")
 
-#: What decides wherever it stands before the owner; the outermost, if there are several. Matched with "file function".
+#: The rules that apply to any frame inside of the owner's, the outermost first. Matched with "file function".
 _STRONG: tuple[tuple[Category, re.Pattern[str]], ...] = (
     ("logging", re.compile(r"/python3\.\d+t?/logging/")),
     ("queue", re.compile(r"/python3\.\d+t?/queue\.py | _queue_\w+$|_queuemodule\.c")),
@@ -78,7 +78,7 @@ _STRONG: tuple[tuple[Category, re.Pattern[str]], ...] = (
         ),
     ),
 )
-#: What decides where it stands innermost.
+#: The rules that apply to the innermost frame that they match.
 _WEAK: tuple[tuple[Category, re.Pattern[str]], ...] = (
     (
         "semaphore",
@@ -109,29 +109,29 @@ _WEAK: tuple[tuple[Category, re.Pattern[str]], ...] = (
     ("queue", re.compile(r"/multiprocessing/queues\.py ")),
     ("standard library", re.compile(r" (time_sleep|clock_nanosleep)$")),
 )
-#: Where our own native code waits for tasks, results or messages, whatever it waits by.
+#: The places in which our own native code waits for tasks, results or messages, by any means.
 _WAITS = re.compile(r"/crates/(worker/src/idle|client/src/(wait|nap)|sync/src/futex|keeper/)")
-#: Where native code takes the interpreter's lock again.
+#: The functions in which native code takes the interpreter's lock again.
 _ATTACHES = re.compile(r"SuspendAttach|PyEval_(Restore|Acquire)Thread|PyGILState_Ensure|take_gil")
 _RINGS_BELL = re.compile(r"/crates/shm/src/(bell|ring/writer)")
 _DRAINS = re.compile(r"/crates/(client/src/drain|shm/src/ring/consumer)")
 
 
 def is_native(frame: Frame) -> bool:
-    """Whether it is not Python."""
+    """Returns whether the frame is native code."""
     return _NATIVE.search(frame.file) is not None or frame.function.startswith("0x")
 
 
 class Verdict(NamedTuple):
-    """What a stack says."""
+    """The category of a stack."""
 
     category: Category
-    #: Whether it only says whose code was running: that may have waited in native code that it called.
+    #: True if the stack only says whose code was running: that may have waited in native code that it called.
     is_open: bool
 
 
 def categorize(stack: Sequence[Frame]) -> Verdict:
-    """The category of a sample. Frames come from the outermost to the innermost."""
+    """Returns the category of a sample. Frames are in order from the outermost to the innermost."""
     inner: list[Frame] = []
     owner: Category = "standard library"
     for frame in reversed(stack):
@@ -158,7 +158,7 @@ def categorize(stack: Sequence[Frame]) -> Verdict:
 
 
 def _owner(frame: Frame) -> Category | None:
-    """To whom a frame belongs; ``None``: it is code that serves others."""
+    """Returns the owner of a frame, or ``None`` for code that serves others."""
     if is_native(frame) or _CARRIERS.search(frame.file):
         return None
     if _ENGINES.search(frame.file):
@@ -167,7 +167,7 @@ def _owner(frame: Frame) -> Category | None:
 
 
 def _of_our_native(inner: Sequence[Frame]) -> Category | None:
-    """What our own native code was doing, where its lines are known; ``None``: it was not running."""
+    """Returns what our own native code was doing, if debug lines are known; ``None`` if it was not running."""
     ours = [frame.file for frame in inner if "/crates/" in frame.file]
     if not ours:
         return None

@@ -1,6 +1,6 @@
 """Charts of a profile as inline SVG that takes its colours from the page, light or dark.
 
-No colour is written into a drawing, and no ``xmlns``: inline SVG needs none, and the page names no address.
+Drawings contain no colour and no ``xmlns``: inline SVG needs none, and the page contains no address.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-from gristmill._profile import tags
+from gristmill._profile import timings
 from gristmill._profile.categories import CATEGORIES
 from gristmill._profile.rows import Row
 
 _WIDTH, _LINE = 900, 26
-#: Width of a letter, about, in units of the drawing.
+#: The approximate width of a letter, in units of the drawing.
 _LETTER = 6.4
 
 
 class _Frame(NamedTuple):
-    """The place of a chart's values on the page."""
+    """The edges of a chart's values on the page, in units of the drawing."""
 
     left: float
     right: float
@@ -29,7 +29,7 @@ class _Frame(NamedTuple):
 
 
 def bars(rows: Sequence[Row]) -> str:
-    """A bar for each row, its time shared out among the categories."""
+    """Draws a bar for each row, with its time divided among the categories."""
     names = [_row_name(row) for row in rows]
     left = min(330.0, 16 + _LETTER * max(map(len, names), default=0))
     width = _WIDTH - left - 10
@@ -62,9 +62,9 @@ def _row_name(row: Row) -> str:
     return f"{row.process} · {row.thread}{many}"
 
 
-def hops(found: Sequence[tags.Hop]) -> str:
-    """For each component from the median to the 95th percentile, on a logarithmic axis."""
-    low, high = tags.decades(found)
+def hops(found: Sequence[timings.Hop]) -> str:
+    """Draws a line for each component from the median to the 95th percentile, on a logarithmic axis."""
+    low, high = timings.decades(found)
     frame = _Frame(250, _WIDTH - 24, 4, len(found) * _LINE + 4)
 
     def across(time: float) -> float:
@@ -74,7 +74,7 @@ def hops(found: Sequence[tags.Hop]) -> str:
     lines = []
     for power in range(low, high + 1):
         x = across(10**power)
-        text = tags.label(power).replace("us", "µs")
+        text = timings.label(power).replace("us", "µs")
         lines.append(f"<path class='grid' d='M{x:.1f} {frame.top}V{frame.bottom}'/>")
         lines.append(f"<text x='{x:.1f}' y='{frame.bottom + 17}' class='mid'>{text}</text>")
     for place, hop in enumerate(found):
@@ -95,10 +95,10 @@ def hops(found: Sequence[tags.Hop]) -> str:
 
 
 def objects(counts: Sequence[Sequence[float]]) -> str:
-    """Tracked objects over the seconds of a run; ``counts`` are seconds, objects, blocks."""
+    """Draws the tracked objects over the seconds of a run; each of ``counts`` is seconds, objects, blocks."""
     frame = _Frame(76, _WIDTH - 14, 10, 190)
     longest = max(counts[-1][0], 1e-3)
-    # An axis from zero: what is small beside the whole is to look so.
+    # The axis starts at zero, so that small changes look small.
     most = max(max(one[1] for one in counts) * 1.08, 1.0)
 
     def across(seconds: float) -> float:
@@ -128,7 +128,7 @@ def objects(counts: Sequence[Sequence[float]]) -> str:
 
 
 def ticks(most: float) -> list[float]:
-    """About five round numbers from zero up to a value."""
+    """Returns about five round numbers from zero up to a value."""
     rough = most / 5
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)

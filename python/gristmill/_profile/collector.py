@@ -1,4 +1,4 @@
-"""What the collector of garbage costs a whole run: with it and without it, in turns.
+"""The cost of the garbage collector for a whole run: runs with it and without it alternate.
 
 Source of the idea: "Towards Fine-grained Parallelism in Parallel and Distributed Python Libraries", figure 9, right.
 """
@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 
 class CannotCompare(Exception):
-    """A run of a comparison failed; the text says which."""
+    """An error for a failed run of a comparison. The text says which run."""
 
 
 class Runs(NamedTuple):
-    """Seconds of runs: the median, the shortest, the longest."""
+    """The times of runs, seconds: the median, the shortest, the longest."""
 
     value: float
     low: float
@@ -29,18 +29,18 @@ class Runs(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Seconds of whole runs."""
+    """The times of whole runs, seconds."""
 
     collecting: Runs
     not_collecting: Runs
 
     @property
     def ratio(self) -> float:
-        """The time without the collector as a part of that with it."""
+        """The time without the collector divided by the time with it."""
         return self.not_collecting.value / self.collecting.value
 
     def text(self) -> str:
-        """A line about it."""
+        """Returns a line of text about the comparison."""
         on, off = self.collecting, self.not_collecting
         return (
             f"whole runs: {on.value:.3f} s with the collector ({on.low:.3f} to {on.high:.3f}),"
@@ -50,22 +50,28 @@ class Comparison(NamedTuple):
 
 
 def compare(program: Sequence[str], repeats: int) -> Comparison:
-    """Runs a program that was found so often with its collector and without, with nothing to read and its output lost.
+    """Runs a program ``repeats`` times with its collector and as often without, without input, its output discarded.
 
     :raises CannotCompare: a run did not end with 0, or was interrupted.
     """
     samples: dict[bool, list[float]] = {True: [], False: []}
     for _ in range(repeats):
         for collects, seconds in samples.items():
-            orders = {"ready": None, "go": None, "notes": None, "sample": 0, "collects": collects}
-            command = [sys.executable, "-m", "gristmill._profile.program", json.dumps(orders)]
+            instructions = {
+                "ready": None,
+                "go": None,
+                "notes": None,
+                "sample": 0,
+                "collects": collects,
+            }
+            command = [sys.executable, "-m", "gristmill._profile.program", json.dumps(instructions)]
             seconds.append(_run([*command, *program], "with" if collects else "without"))
     return Comparison(*(_runs(samples[collects]) for collects in (True, False)))
 
 
 def _run(command: list[str], state: str) -> float:
-    """Seconds until a run has ended; what it leaves behind may go on."""
-    # A file: the other end of a pipe would stay open for as long as anything is there that the run has started.
+    """Returns the seconds until a run has ended. Processes that it leaves behind may go on."""
+    # A file, not a pipe: the other end of a pipe would stay open while any process that the run has started lives.
     with TemporaryFile() as errors:
         begun = perf_counter()
         try:
@@ -77,7 +83,7 @@ def _run(command: list[str], state: str) -> float:
                 check=False,
             )
         except KeyboardInterrupt:
-            # What was found until now is not to be lost with it.
+            # Raises an error that keeps the results so far.
             raise CannotCompare("it was interrupted") from None
         seconds = perf_counter() - begun
         if done.returncode != 0:

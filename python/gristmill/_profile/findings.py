@@ -1,44 +1,44 @@
-"""All that a profile has found, and what of it a terminal shows."""
+"""The results of a profile, and the part of them that a terminal shows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gristmill._profile import tags
+from gristmill._profile import timings
 from gristmill._profile.categories import CATEGORIES
 from gristmill._profile.collector import Comparison
 from gristmill._profile.launch import Looking, Seen
 from gristmill._profile.rows import Row
 
-#: What the columns of a terminal are called: a table of ten has to fit.
+#: The short column names that make a table of ten columns fit a terminal.
 _SHORT = ("poll", "recv", "send", "queue", "sem", "serial", "log", "engine", "stdlib", "prog")
 
 
 @dataclass(frozen=True)
 class Findings:
-    """A profile. ``command`` is all of it, ``program`` what was run by it."""
+    """The results of a profile. ``command`` is the whole command line, ``program`` its profiled part."""
 
     program: list[str]
     command: list[str]
     looking: Looking
     seen: Seen
     rows: list[Row]
-    tags: tags.Recorded | None = None
+    timings: timings.Recorded | None = None
     comparison: Comparison | None = None
-    #: What a reader should know of how it was found.
+    #: Notes for the reader on how the results were obtained.
     notes: list[str] = field(default_factory=list)
 
 
 def table(found: Findings) -> list[str]:
-    """The lines for a terminal."""
+    """Returns the lines for a terminal."""
     seen = found.seen
-    lines = [f"{seen.seconds:.2f} s, of each thread the percentage of its time in each category"]
+    lines = [f"{seen.seconds:.2f} s; for each thread, the percentage of its time in each category"]
     return [
         *lines,
         *_rows(found.rows),
         *_garbage(found),
-        *(tags.table(found.tags) if found.tags is not None else []),
+        *(timings.table(found.timings) if found.timings is not None else []),
         *found.notes,
     ]
 
@@ -72,9 +72,9 @@ def _garbage(found: Findings) -> list[str]:
         f"tracked objects: {counts[0]:,} at first, {max(counts):,} at most, {counts[-1]:,} at last; "
         f"{collections} collections took {spent:.3f} s, {spent / max(garbage['seconds'], 1e-9):.1%}"
     ]
-    if found.tags is not None and found.tags.submitted:
+    if found.timings is not None and found.timings.submitted:
         lines.append(
-            f"{(max(counts) - counts[0]) / found.tags.submitted:.2f} more objects a task at most"
+            f"{(max(counts) - counts[0]) / found.timings.submitted:.2f} more objects a task at most"
         )
     if found.comparison is not None:
         lines.append(found.comparison.text())

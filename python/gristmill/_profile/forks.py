@@ -1,4 +1,4 @@
-"""What the forked processes of a profile do until they are what they are to be: the guard, and py-spy."""
+"""The first steps of a profile's forked processes before they execute their programs: the guard, and py-spy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gristmill import _descent
 
 
 class NeverReturning:
-    """Has a forked process end here, whatever happens in it."""
+    """A context that ends a forked process at its exit in any case."""
 
     def __enter__(self) -> None:
         pass
@@ -22,8 +22,8 @@ class NeverReturning:
         os._exit(1)
 
 
-def start_guard(command: list[str], inherited: tuple[int, int], told: int) -> int:
-    """Forks the guard, which starts the program and says how it ended; gives the guard's number."""
+def start_guard(command: list[str], inherited: tuple[int, int], reports: int) -> int:
+    """Forks the guard, which starts the program and reports how it ended. Returns the guard's process id."""
     guard = os.fork()
     if guard:
         return guard
@@ -38,16 +38,16 @@ def start_guard(command: list[str], inherited: tuple[int, int], told: int) -> in
             os.close(descriptor)
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        os.write(told, f"{os.getpid()} {program}\n".encode())
+        os.write(reports, f"{os.getpid()} {program}\n".encode())
         while True:
             ended, status = os.wait()
             if ended == program:
-                os.write(told, f"{status}\n".encode())
+                os.write(reports, f"{status}\n".encode())
                 os._exit(0)
 
 
 def become_sampler(command: list[str], ready_from: int, log: Path) -> None:
-    """Waits for the program to be there and becomes py-spy, which the terminal's signals do not reach."""
+    """Waits until the program is ready and becomes py-spy, in a session that the terminal's signals do not reach."""
     if not os.read(ready_from, 1):
         os._exit(1)
     os.setsid()

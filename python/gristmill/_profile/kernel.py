@@ -1,8 +1,8 @@
-"""What the kernel says of each thread of a run, Python's or not: whether it runs, and what it sleeps in.
+"""The kernel's view of each thread of a run, Python's or not: whether it runs, and which system call it sleeps in.
 
-``/proc/PID/task/TID/syscall`` has the number of the call that a thread sleeps in, with its arguments. Who waits for the
-interpreter's lock sleeps in a futex whose address is in the static data of the interpreter, where no other lock is
-(``_PyRuntime``; tried with CPython 3.11 to 3.13), and is told from who waits for any other lock by that.
+``/proc/PID/task/TID/syscall`` has the number and the arguments of the call that a thread sleeps in. A thread that waits
+for the interpreter's lock sleeps in a futex whose address is in the interpreter's static data, where no other lock is
+(``_PyRuntime``; tried with CPython 3.11 to 3.13). The address tells it from threads that wait for other locks.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 
 from gristmill._profile.system_calls import BY_NUMBER, FUTEX, RESTART
 
-#: States of a thread: it runs, or would if there were a core; it waits for the interpreter's lock.
+#: States of a thread: it runs, or would if a core were free; it waits for the interpreter's lock.
 RUNS, INTERPRETER = "runs", "interpreter lock"
-#: What it sleeps in is not known.
+#: The state of a thread that sleeps in an unknown call.
 SLEEPS = "sleeps"
-#: Slices of all timelines together: an hour of some twenty threads that change with each look.
+#: The limit of slices in all timelines together: an hour of about twenty threads that change with each sample.
 _SLICES_MAX = 2_000_000
-#: The number of no system call: it was stopped, or waits for memory.
+#: The number that means no system call: the thread was stopped, or waits for memory.
 _NONE = -1
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -37,45 +37,45 @@ class Slice:
 
 @dataclass
 class WatchedThread:
-    """A thread as the kernel knows it."""
+    """A thread as the kernel sees it."""
 
     process: int
     thread: int
     name: str
     states: Counter[str] = field(default_factory=Counter)
     timeline: list[Slice] = field(default_factory=list)
-    #: Whether the timeline ends before the thread has: there were too many slices.
+    #: True if the timeline ends before the thread, because there were too many slices.
     is_cut: bool = False
-    #: Seconds of processor time when that was last looked at.
+    #: The processor time at the last search, seconds.
     cpu_s: float = 0.0
 
     @property
     def samples(self) -> int:
-        """How often it was looked at."""
+        """The number of times that it was sampled."""
         return self.states.total()
 
 
 class Watch:
-    """Looks at all threads of processes that it is told of."""
+    """A sampler of all threads of given processes."""
 
     def __init__(self, slices_max: int = _SLICES_MAX) -> None:
         self._slices_max = slices_max
         self.threads: dict[tuple[int, int], WatchedThread] = {}
         self.commands: dict[int, str] = {}
-        #: Whether the kernel does not tell what threads sleep in.
+        #: True if the kernel does not say what threads sleep in.
         self.is_refused = False
         self._living: list[WatchedThread] = []
         self._statics: dict[int, list[tuple[int, int]]] = {}
         self._slices = 0
 
     def find(self, processes: list[int]) -> None:
-        """Finds the threads that these have now, and what each has used of processors."""
+        """Finds the current threads of these processes, and the processor time that each has used."""
         self._living = []
         for process in processes:
             command = _text(f"/proc/{process}/cmdline").replace("\0", " ").strip()
             if command:
                 if self.commands.get(process) != command:
-                    # It became another program.
+                    # The process has executed another program.
                     self._statics.pop(process, None)
                 self.commands[process] = command
             for number in _numbers(f"/proc/{process}/task"):
@@ -92,7 +92,7 @@ class Watch:
                 self._living.append(thread)
 
     def look(self, now: float) -> None:
-        """Notes the state of each of them."""
+        """Records the state of each found thread."""
         for thread in self._living:
             state = self._state(thread)
             if state is None:
@@ -112,7 +112,7 @@ class Watch:
                 thread.is_cut = True
 
     def _state(self, thread: WatchedThread) -> str | None:
-        """Its state; ``None``: it has none, or has ended."""
+        """Returns the thread's state; ``None`` if it has none, or has ended."""
         folder = f"/proc/{thread.process}/task/{thread.thread}"
         try:
             with open(f"{folder}/syscall", "rb", buffering=0) as file:
@@ -133,7 +133,7 @@ class Watch:
             return RUNS
         number = int(words[0])
         if number == RESTART and thread.timeline and thread.timeline[-1].state != RUNS:
-            # It was stopped for a moment in what it slept in, and sleeps on.
+            # The thread was stopped for a moment in its system call, and sleeps on in it.
             return thread.timeline[-1].state
         if number == _NONE:
             return _state_by_letter(_text(f"{folder}/stat"))
@@ -149,9 +149,9 @@ class Watch:
 
 
 def static_data(maps: str) -> Iterator[tuple[int, int]]:
-    """Where the static data of the interpreter is, by ``/proc/PID/maps``: of its program or its library.
+    """Yields the address ranges of the interpreter's static data, program or library, from ``/proc/PID/maps``.
 
-    What is zero at first has no file and stands right behind what has one.
+    Zero-initialized data has no file and follows directly after a mapping of the file.
     """
     previous_end = -1
     for line in maps.splitlines():
@@ -167,7 +167,7 @@ def static_data(maps: str) -> Iterator[tuple[int, int]]:
 
 
 def _state_by_letter(stat: str) -> str | None:
-    """The state where only its letter is told; ``None``: it has ended, or was stopped by who looks at it."""
+    """Returns the state if only its letter is known; ``None`` if the thread has ended, or a tracer stopped it."""
     letter = stat.rpartition(")")[2].split()[:1]
     if not letter or letter[0] in "ZXtT":
         return None

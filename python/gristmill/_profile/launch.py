@@ -1,13 +1,13 @@
-"""Starts a program under py-spy and looks at it until it ends.
+"""Execution of a program under py-spy, sampled until it ends.
 
-Four processes, each the child of the one before:
+There are four processes, each the child of the one before:
 
-- *profiler*, this one: reads ``/proc`` of all below it;
-- *sampler*: py-spy. Without privileges a kernel may let only ancestors look into a process (Yama's ``ptrace_scope``
-  1), so that it is one;
-- *guard*: a Python process that only waits, and becomes the parent of what loses its own, such as the managers of
-  Parsl's providers: py-spy looks at it and all below, and so sees these too;
-- *program*: waits until it is looked at, and then runs as it would by itself, in the terminal's foreground.
+- *profiler*, this process: reads ``/proc`` of all processes below it;
+- *sampler*: py-spy. Without privileges a kernel may let only ancestors inspect a process (Yama's ``ptrace_scope`` 1),
+  so it must be an ancestor of the program;
+- *guard*: a Python process that only waits. It becomes the parent of orphaned processes, such as the managers of
+  Parsl's providers. py-spy samples the guard and all below it, and so sees these too;
+- *program*: waits until it is sampled, and then runs as it would by itself, in the terminal's foreground.
 """
 
 from __future__ import annotations
@@ -30,61 +30,61 @@ from gristmill._profile.forks import NeverReturning, become_sampler, start_guard
 from gristmill._profile.kernel import Watch
 from gristmill._profile.permission import CannotProfile
 
-#: Seconds until py-spy looks, and until it has written what it saw.
+#: The time limits for py-spy to start sampling, and to write its results, seconds.
 _START_S, _END_S = 60.0, 60.0
-#: Looks at ``/proc`` a second, at least: they stop nobody.
+#: The lowest rate of samples of ``/proc``, per second. These samples stop no process.
 _KERNEL_RATE = 20
-#: Between two searches for new processes and threads, seconds.
+#: The time between two searches for new processes and threads, seconds.
 _FIND_S = 0.1
-#: Of the time that a look or a search took, what passes at least before the next: some 5 % of a core.
+#: The factor between the duration of a sample or search and the least pause after it, for about 5 % of a core.
 _REST = 20
-#: What py-spy says once it looks.
+#: The text that py-spy prints once it samples.
 _LOOKS = "Sampling process"
 
 
 @dataclass(frozen=True)
 class Looking:
-    """How a program is looked at."""
+    """The options for sampling a program."""
 
-    #: Looks of py-spy a second.
+    #: Samples of py-spy a second.
     rate: int = 20
-    #: Whether native frames are read, for which each process stops for a moment.
+    #: True if native frames are read, for which each process stops for a moment.
     is_native: bool = False
-    #: Tasks whose tags are noted; 0: none.
+    #: The number of tasks whose timings are recorded; 0 for none.
     sample: int = 0
 
 
 @dataclass
 class Seen:
-    """What was seen of a run."""
+    """The results of a run."""
 
     status: int
     seconds: float
     watch: Watch
-    #: py-spy's lines.
+    #: The lines of py-spy's output.
     stacks: list[str]
-    #: What was noted inside of the program, if it came to its end.
+    #: The notes that the program's process wrote, if it came to its end.
     notes: dict[str, Any] | None
-    #: What py-spy said of itself at the end.
+    #: The totals that py-spy printed at the end.
     said: str
-    #: When it began, by the monotonic clock.
+    #: The start of the run, on the monotonic clock.
     begun: float
-    #: The number of the program.
+    #: The process id of the program.
     program: int
-    #: The numbers of processes that only serve the profile.
+    #: The ids of processes that only serve the profile.
     own: frozenset[int]
 
 
 def run(program: Sequence[str], looking: Looking, folder: Path) -> Seen:
-    """Runs a program and looks at it; files go to the folder.
+    """Runs a program and samples it; files go to the folder.
 
-    :raises CannotProfile: nobody may look at it; it has not begun then.
+    :raises CannotProfile: sampling is not permitted; the program has not begun then.
     """
     spy = permission.sampler()
     notes, stacks, log = folder / "notes.json", folder / "stacks.raw", folder / "sampler.log"
     _descent.adopt_orphans()
     started = _Started(spy, program, looking, notes, stacks, log)
-    # A terminal interrupts all of them: the program answers.
+    # A terminal interrupts all processes: the program decides how to react.
     before = {one: signal.signal(one, _nothing) for one in (signal.SIGINT, signal.SIGQUIT)}
     for number in (signal.SIGTERM, signal.SIGHUP):
         before[number] = signal.signal(number, started.pass_on)
@@ -105,7 +105,7 @@ def run(program: Sequence[str], looking: Looking, folder: Path) -> Seen:
 
 
 def _nothing(_signal: int, _frame: object) -> None:
-    """A handler rather than an order to ignore: programs that are started would inherit that."""
+    """Does nothing. A handler is needed instead of SIG_IGN, which started programs would inherit."""
 
 
 class _Started:
@@ -121,12 +121,18 @@ class _Started:
         log: Path,
     ) -> None:
         self._log = log
-        self._told_from, told = os.pipe()
+        self._reports_from, reports = os.pipe()
         ready_from, ready = os.pipe()
         go_from, self._go = os.pipe()
-        orders = {"ready": ready, "go": go_from, "notes": str(notes)}
-        orders |= {"sample": looking.sample, "collects": True}
-        command = [sys.executable, "-m", "gristmill._profile.program", json.dumps(orders), *program]
+        instructions = {"ready": ready, "go": go_from, "notes": str(notes)}
+        instructions |= {"sample": looking.sample, "collects": True}
+        command = [
+            sys.executable,
+            "-m",
+            "gristmill._profile.program",
+            json.dumps(instructions),
+            *program,
+        ]
         options = ["--subprocesses", "--idle", "--threads", "--function", "--full-filenames"]
         options += ["--native" if looking.is_native else "--nonblocking"]
         options += ["--rate", str(looking.rate), "--format", "raw", "--output", str(stacks)]
@@ -136,12 +142,12 @@ class _Started:
         if self._sampler == 0:
             with NeverReturning():
                 os.close(self._go)
-                os.close(self._told_from)
-                guard = start_guard(command, (ready, go_from), told)
-                for descriptor in (ready, go_from, told):
+                os.close(self._reports_from)
+                guard = start_guard(command, (ready, go_from), reports)
+                for descriptor in (ready, go_from, reports):
                     os.close(descriptor)
                 become_sampler([spy, "record", "--pid", str(guard), *options], ready_from, log)
-        for descriptor in (told, ready, ready_from, go_from):
+        for descriptor in (reports, ready, ready_from, go_from):
             os.close(descriptor)
         self._sampler_ended = os.pidfd_open(self._sampler)
         self._told = b""
@@ -150,22 +156,22 @@ class _Started:
         self.own = frozenset((os.getpid(), self._sampler, self._guard))
 
     def _next_line(self) -> bytes:
-        """What the guard says next; ``CannotProfile``: it is gone."""
+        """Returns the guard's next line. Raises ``CannotProfile`` if the guard is gone."""
         while b"\n" not in self._told:
-            more = os.read(self._told_from, 100)
+            more = os.read(self._reports_from, 100)
             if not more:
-                raise CannotProfile("what starts the program has ended without it")
+                raise CannotProfile("the starter of the program has ended before the program began")
             self._told += more
         line, _, self._told = self._told.partition(b"\n")
         return line
 
     def pass_on(self, number: int, _frame: object) -> None:
-        """Gives a signal to the program."""
+        """Sends a signal to the program."""
         with suppress(ProcessLookupError):
             os.kill(self.program, number)
 
     def wait_until_looked_at(self) -> None:
-        """Returns when py-spy looks, and lets the program begin."""
+        """Waits until py-spy samples, and lets the program begin."""
         end = monotonic() + _START_S
         while _LOOKS not in self._log_text():
             if _is_over(self._sampler_ended, 0.01) or monotonic() > end:
@@ -174,7 +180,7 @@ class _Started:
             os.write(self._go, b"g")
 
     def watch_until_end(self, tick_s: float) -> Watch:
-        """Looks at all threads until the program has ended."""
+        """Samples all threads until the program has ended."""
         watch, due, find_due = Watch(), monotonic(), 0.0
         while not _is_over(self._program_ended, max(0.0, due - monotonic())):
             now = monotonic()
@@ -184,12 +190,12 @@ class _Started:
                 find_due, now = found + max(_FIND_S, (found - now) * _REST), found
             watch.look(now)
             looked = monotonic()
-            # What was missed is not made up for.
+            # Missed samples are not made up for.
             due = max(due + tick_s, looked + (looked - now) * _REST)
         return watch
 
     def end(self) -> int:
-        """Waits until the guard knows how the program has ended and py-spy has written; gives the exit status."""
+        """Waits for the guard's report of the program's end and for py-spy's results. Returns the exit status."""
         status = os.waitstatus_to_exitcode(int(self._next_line()))
         if not _is_over(self._sampler_ended, _END_S):
             self._tell_sampler(signal.SIGINT)
@@ -197,19 +203,19 @@ class _Started:
         return status
 
     def end_by_force(self) -> None:
-        """Ends what is left of them; what the program has left behind is its own affair."""
+        """Ends the remaining processes of the profile. Processes that the program has left behind are not touched."""
         if not _is_over(self._program_ended, 0):
             self.pass_on(signal.SIGKILL, None)
         self._tell_sampler(signal.SIGKILL)
         with suppress(ChildProcessError):
             os.waitpid(self._sampler, 0)
         os.close(self._go)
-        # Its parent is gone, so that it is now ours, or has been reaped.
+        # The guard's parent is gone, so the guard is now a child of this process, or has been reaped.
         with suppress(ProcessLookupError):
             os.kill(self._guard, signal.SIGKILL)
         with suppress(ChildProcessError):
             os.waitpid(self._guard, 0)
-        for descriptor in (self._told_from, self._sampler_ended, self._program_ended):
+        for descriptor in (self._reports_from, self._sampler_ended, self._program_ended):
             os.close(descriptor)
 
     def _tell_sampler(self, number: signal.Signals) -> None:
@@ -221,13 +227,13 @@ class _Started:
 
 
 def _totals(log: str) -> str:
-    """What py-spy says of its looks at the end: how many there were, and how many were lost."""
+    """Returns the number of samples and of lost samples that py-spy prints at the end."""
     lines = [line for line in log.splitlines() if "Errors:" in line]
     return lines[-1].rpartition("'. ")[2].strip() if lines else ""
 
 
 def _is_over(process: int, timeout_s: float) -> bool:
-    """Waits for the end of a process of which this is the descriptor."""
+    """Waits for the end of a process, given its descriptor. Returns whether it has ended."""
     poller = select.poll()
     poller.register(process, select.POLLIN)
     return bool(poller.poll(timeout_s * 1000))

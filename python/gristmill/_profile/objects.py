@@ -1,10 +1,10 @@
-"""How many objects the collector of garbage has to look through, and what it costs, as the program runs.
+"""Counts of the objects that the garbage collector must examine, and its cost, during a run.
 
 Source of the idea: "Towards Fine-grained Parallelism in Parallel and Distributed Python Libraries", section 5.3.2,
 which counts the objects that Parsl's kernel makes, and runs it without the collector.
 
-No thread of its own: objects are counted when the collector has just run, and so seldom that counting stays below a
-fiftieth of the time.
+There is no thread: objects are counted after a collection, and so seldom that counting takes less than a fiftieth of
+the time.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import sys
 from time import monotonic, perf_counter
 from typing import Any, Literal
 
-#: Of the time between two counts, what a count may take.
+#: The largest share of the time between two counts that a count may take.
 _SHARE = 0.02
-#: Counts that are kept; then every other is dropped, and they become half as frequent.
+#: The limit of kept counts. When it is exceeded, every other count is dropped and the interval doubles.
 _COUNTS_MAX = 4_096
 
 
 class Garbage:
-    """Watches the collector of this process."""
+    """An observer of this process's garbage collector."""
 
     def __init__(self) -> None:
         self._begun = self._begun_at = 0.0
@@ -30,11 +30,11 @@ class Garbage:
         self._next_count = 0.0
         self._gap_min = 0.02
         self.counts: list[tuple[float, int, int]] = []
-        #: Of each generation: collections, seconds, objects that were garbage.
+        #: For each generation: the number of collections, their seconds, and the objects that were garbage.
         self.generations = [[0, 0.0, 0] for _ in gc.get_stats()]
 
     def start(self) -> None:
-        """From now on; not in processes that are forked."""
+        """Starts observing, in this process only and not in forked children."""
         self._begun, self._begun_at = perf_counter(), monotonic()
         self.count()
         gc.callbacks.append(self._note)
@@ -57,7 +57,7 @@ class Garbage:
             self.count()
 
     def count(self) -> None:
-        """Counts all objects that the collector tracks, and all blocks that Python has from its allocator."""
+        """Counts all objects that the collector tracks, and all blocks that Python's allocator has given out."""
         begun = perf_counter()
         tracked = len(gc.get_objects())
         self.counts.append((begun - self._begun, tracked, sys.getallocatedblocks()))
@@ -68,10 +68,10 @@ class Garbage:
             self._gap_min *= 2
 
     def found(self) -> dict[str, Any]:
-        """All of it, for JSON; seconds."""
+        """Returns all results, for JSON; times in seconds."""
         self.count()
         return {
-            # By the clock that the profiler has too.
+            # On the monotonic clock, which the profiler uses too.
             "begun": self._begun_at,
             "seconds": perf_counter() - self._begun,
             "enabled": gc.isenabled(),

@@ -1,7 +1,7 @@
-"""Runs a Python program as Python would, with what is to be noted inside of it: ``gristmill trace`` and ``profile``.
+"""Execution of a Python program as Python would run it, with notes taken inside: ``gristmill trace`` and ``profile``.
 
-``python -m gristmill._profile.program ORDERS PROGRAM ARGUMENTS...``, where the orders are JSON, is the process of a
-profiled program: it says that it is there, waits until it is looked at, and writes what it has noted as it ends.
+``python -m gristmill._profile.program INSTRUCTIONS PROGRAM ARGUMENTS...``, with instructions in JSON, is the process
+of a profiled program: it reports that it is ready, waits until it is sampled, and writes its notes as it ends.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill._profile import as_main
+from gristmill._main_program import run_module, run_program
 
 if TYPE_CHECKING:
     from gristmill._profile.objects import Garbage
 
 
 class NoProgram(Exception):
-    """There is no such Python program; the text says what there is instead."""
+    """An error for a missing Python program. The text says what was found instead."""
 
 
 def find(words: Sequence[str]) -> list[str]:
-    """The words of a program that can be run: a file, ``-m`` and a module, or a command that is a Python script.
+    """Returns the words of a runnable program: a file, ``-m`` and a module, or a command that is a Python script.
 
     :raises NoProgram: there is none.
     """
@@ -44,7 +44,7 @@ def find(words: Sequence[str]) -> list[str]:
     if command is None:
         raise NoProgram(f"there is no file {name}")
     if not _is_python(command):
-        raise NoProgram(f"{command} is no Python program")
+        raise NoProgram(f"{command} is not a Python program")
     return [command, *arguments]
 
 
@@ -55,48 +55,46 @@ def _is_python(path: str) -> bool:
 
 
 def run(words: Sequence[str]) -> None:
-    """Runs a program that was found, in this interpreter, as its main module; raises what it raises."""
+    """Runs a program that ``find`` returned as this interpreter's main module. Raises what the program raises."""
     name, *arguments = words
     if name == "-m":
-        sys.argv = list(arguments)
-        as_main.run_module(arguments[0])
+        run_module(arguments[0], arguments[1:])
     else:
-        sys.argv = list(words)
-        as_main.run_file(name)
+        run_program(name, arguments)
 
 
-def main(orders: dict[str, Any], words: Sequence[str]) -> None:
+def main(instructions: dict[str, Any], words: Sequence[str]) -> None:
     """Runs a profiled program: ``ready`` and ``go`` are descriptors, ``notes`` a file, ``sample`` a number of tasks."""
-    if orders["ready"] is None:
-        # Here: what is loaded for a profile would be counted among the objects of the program.
+    if instructions["ready"] is None:
+        # Imported here, because modules loaded for a profile would be counted among the program's objects.
         import signal
 
         from gristmill import _descent
 
-        # It is run for its time only: who wanted to know that may be gone.
+        # The process only measures time: it ends with its parent, which wanted to know that time.
         _descent.end_with_parent(signal.SIGKILL)
-    if not orders["collects"]:
+    if not instructions["collects"]:
         gc.disable()
     garbage = None
-    if orders["notes"] is not None:
-        garbage = _take_notes(Path(orders["notes"]), orders["sample"])
-    if orders["ready"] is not None:
-        os.write(orders["ready"], b"r")
-        os.close(orders["ready"])
-        # Whoever looks has ended if nothing comes.
-        if not os.read(orders["go"], 1):
+    if instructions["notes"] is not None:
+        garbage = _take_notes(Path(instructions["notes"]), instructions["sample"])
+    if instructions["ready"] is not None:
+        os.write(instructions["ready"], b"r")
+        os.close(instructions["ready"])
+        # The end of the pipe without a byte means that the profiler has ended.
+        if not os.read(instructions["go"], 1):
             sys.exit(2)
-        os.close(orders["go"])
+        os.close(instructions["go"])
     if garbage is not None:
-        # Not before: the wait is no time of the program's.
+        # Started only now, because the wait is not part of the program's time.
         garbage.start()
     run(words)
 
 
 def _take_notes(file: Path, sample_size: int) -> Garbage:
-    """Has this process write down its objects, and the tags of a sample of its tasks if there is to be one.
+    """Makes this process record its objects, and the timings of a sample of its tasks if ``sample_size`` is not 0.
 
-    :returns: what counts the objects; it has yet to be started.
+    :returns: the counter of objects, which is not started yet.
     """
     from gristmill._profile.objects import Garbage
 
@@ -113,10 +111,10 @@ def _take_notes(file: Path, sample_size: int) -> Garbage:
             return
         notes: dict[str, Any] = {"garbage": garbage.found()}
         if sample is not None:
-            notes["tasks"], notes["tags"] = sample.count, sample.tags()
+            notes["tasks"], notes["timings"] = sample.count, sample.timings()
         file.write_text(json.dumps(notes))
 
-    # The first to be registered is the last to be called: after executors have ended.
+    # Registered first, so called last: after executors have ended.
     atexit.register(write)
     return garbage
 

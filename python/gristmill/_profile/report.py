@@ -1,6 +1,6 @@
-"""A profile, or the tags of a run, as one HTML file that needs no other.
+"""A profile, or the timings of a run, as one self-contained HTML file.
 
-The file loads nothing: styles and charts are inside, and no address is named in it. Every text that comes from a run is
+The file loads nothing: styles and charts are inside, and it contains no address. Every text that comes from a run is
 escaped.
 """
 
@@ -13,25 +13,25 @@ from importlib import resources
 from string import Template
 
 from gristmill import _page
-from gristmill._profile import charts, tags
+from gristmill._profile import charts, timings
 from gristmill._profile.categories import CATEGORIES, MEANINGS
 from gristmill._profile.collector import Comparison
 from gristmill._profile.findings import Findings
 from gristmill._profile.rows import Row
 
-#: Functions that are listed for each kind of process.
+#: The number of functions that are listed for each kind of process.
 _FUNCTIONS = 5
-#: Names of categories in two lines.
+#: The names of categories that are broken into two lines.
 _BROKEN = {"standard library": "standard<br>library", "serialization": "serial-<br>ization"}
 
 
 def of_profile(found: Findings) -> str:
-    """The report of a profile."""
+    """Returns the report of a profile."""
     seen = found.seen
     processes = {process for row in found.rows for process, _ in row.members}
     threads = sum(row.threads for row in found.rows)
     sections = [_categories(found.rows), _details(found), _functions(found.rows)]
-    sections += [_garbage(found), "" if found.tags is None else _tags(found.tags)]
+    sections += [_garbage(found), "" if found.timings is None else _timings(found.timings)]
     figures = [
         (f"{seen.seconds:.2f} s", "whole run"),
         (f"{len(processes)}", "processes"),
@@ -39,25 +39,29 @@ def of_profile(found: Findings) -> str:
         (f"{sum(row.cpu_s for row in found.rows):.2f} s", "processor time"),
     ]
     summary = (
-        f"{shlex.join(found.program)} ended with {seen.status}. Each thread of Python was looked at"
-        f" {found.looking.rate} times a second."
+        f"{shlex.join(found.program)} ended with {seen.status}. Each Python thread was sampled "
+        f"{found.looking.rate} times a second."
     )
     return _page_of(
-        "Profile", summary, figures, "".join(sections), found.command, tags.machine(), found.notes
+        "Profile",
+        summary,
+        figures,
+        "".join(sections),
+        found.command,
+        timings.machine(),
+        found.notes,
     )
 
 
-def of_tags(recorded: tags.Recorded) -> str:
-    """The report of the tags of a run."""
+def of_timings(recorded: timings.Recorded) -> str:
+    """Returns the report of the timings of a run."""
     figures = [
         (f"{recorded.submitted:,}", "tasks"),
-        (f"{len(recorded.tags):,}", "of them looked at"),
+        (f"{len(recorded.timings):,}", "of them traced"),
     ]
-    summary = (
-        "Where the time of tasks went, from when they were submitted until the program looked."
-    )
+    summary = "Where the time of tasks went, from their submission until the program received their results."
     return _page_of(
-        "Trace", summary, figures, _tags(recorded), recorded.command, recorded.machine, []
+        "Trace", summary, figures, _timings(recorded), recorded.command, recorded.machine, []
     )
 
 
@@ -121,8 +125,9 @@ def _details(found: Findings) -> str:
     return (
         f"<div class='scroll'><table class='close'><thead><tr><th>process</th><th>thread</th>"
         f"{_heads(heads)}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
-        "<p class='soft'>* has no Python, or too little: shared out by the system calls that it slept in. Waiting for"
-        " the interpreter's lock is a part of <i>semaphore</i>, or of what the thread was about to do.</p>"
+        "<p class='soft'>* runs no Python code, or too little: its time is divided by the "
+        "system calls that it slept in. Waiting for"
+        " the interpreter's lock is a part of <i>semaphore</i>, or of the category of the next function.</p>"
     )
 
 
@@ -141,7 +146,8 @@ def _functions(rows: Sequence[Row]) -> str:
     if not body:
         return ""
     return (
-        "<h2>Functions that were innermost</h2><p class='soft'>Of Python, with all that native code did for them.</p>"
+        "<h2>Functions that were innermost</h2><p class='soft'>Functions of Python, including "
+        "the time of the native code that they called.</p>"
         "<div class='scroll'><table class='close'><thead><tr><th>process</th><th>thread</th>"
         f"{_heads(['time'])}<th>function</th></tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
@@ -180,17 +186,17 @@ def _comparison(comparison: Comparison) -> str:
     )
     return (
         "<h3>With and without the collector</h3>"
-        f"<p class='soft'>Whole runs of the program, nobody looking, in turns: off takes"
+        "<p class='soft'>Whole runs of the program, without a profiler, in turns: off takes"
         f" {comparison.ratio:.3f} of on.</p>"
         f"<table><thead><tr><th>collector</th>{_heads(['median s', 'range', 'runs'])}</tr></thead>"
         f"<tbody>{rows}</tbody></table>"
     )
 
 
-def _tags(recorded: tags.Recorded) -> str:
-    found = tags.hops(recorded.tags)
+def _timings(recorded: timings.Recorded) -> str:
+    found = timings.hops(recorded.timings)
     if not found:
-        return "<h2>Where the time of tasks went</h2><p>No task of Gristmill was looked at.</p>"
+        return "<h2>Where the time of tasks went</h2><p>No task of Gristmill was traced.</p>"
     body = "".join(
         f"<tr><td>{escape(hop.name)}</td>"
         + _numbers(
@@ -207,7 +213,7 @@ def _tags(recorded: tags.Recorded) -> str:
     heads = ["median<br>µs", "95th percentile<br>µs", "mean<br>µs", "share of<br>all time"]
     return (
         "<h2>Where the time of tasks went</h2>"
-        f"<p class='soft'>{recorded.submitted:,} tasks, {len(recorded.tags):,} of them looked at.</p>"
+        f"<p class='soft'>{recorded.submitted:,} tasks, {len(recorded.timings):,} of them traced.</p>"
         f"<figure class='wide'>{charts.hops(found)}<figcaption>From the median, the dot, to the 95th percentile; the"
         " axis is logarithmic.</figcaption></figure>"
         f"<table><thead><tr><th>component</th>{_heads(heads)}</tr></thead><tbody>{body}</tbody></table>"

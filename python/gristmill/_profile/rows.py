@@ -15,11 +15,11 @@ from gristmill._profile.launch import Seen
 from gristmill._profile.settling import settle
 from gristmill._profile.stacks import SampledThread
 
-#: Threads that were looked at less often are left out: their shares would be chance.
+#: The least number of samples of a thread that is shown: shares of fewer would be chance.
 LOOKS_MIN = 3
 _MAIN = "MainThread"
 _NUMBER = re.compile(r"\d+")
-#: What the frames of a process tell, in the order in which they count: file, function, what it is.
+#: The roles of processes by their frames, in order of precedence: file, function, role.
 _BY_FRAMES = (
     ("/gristmill/_zygote.py", "_work", "worker"),
     ("/gristmill/_zygote.py", "main", "zygote"),
@@ -32,7 +32,7 @@ _BY_FRAMES = (
     ("/multiprocessing/resource_tracker.py", "main", "resource tracker"),
     ("/multiprocessing/forkserver.py", "main", "fork server"),
 )
-#: What its command tells.
+#: The roles of processes by their commands.
 _BY_COMMAND = (
     ("gristmill-keeper", "keeper"),
     ("interchange.py", "HTEX interchange"),
@@ -44,45 +44,45 @@ _BY_COMMAND = (
     ("gcs_server", "Ray control store"),
     ("from multiprocessing", "multiprocessing"),
 )
-#: Processes and threads whose own code is an engine's.
+#: The processes and threads whose own code is an engine's.
 _ENGINE_THREADS = ("gristmill", "ZMQbg", "keeper")
 
 
 @dataclass
 class Row:
-    """Threads of one kind."""
+    """The threads of one kind."""
 
     process: str
     thread: str
-    #: How many of them there were.
+    #: The number of threads.
     threads: int = 0
-    #: Looks, of all of them together.
+    #: The number of samples of all threads together.
     samples: int = 0
-    #: Their looks, shared out; parts of looks where two sources had to be brought together.
+    #: Their samples by category; fractions of samples where two sources were combined.
     categories: defaultdict[Category, float] = field(default_factory=lambda: defaultdict(float))
     states: Counter[str] = field(default_factory=Counter)
     functions: Counter[Frame] = field(default_factory=Counter)
     cpu_s: float = 0.0
-    #: Whether its time is shared out by stacks of Python; by what the kernel says, otherwise.
+    #: True if the time is divided by Python stacks, false if by the kernel's states.
     has_stacks: bool = False
-    #: Their numbers: process, thread.
+    #: The ids of the threads: process, thread.
     members: list[tuple[int, int]] = field(default_factory=list)
 
     def share(self, category: Category) -> float:
-        """The part of their time in a category."""
+        """Returns the share of their time in a category."""
         return self.categories.get(category, 0.0) / self.samples if self.samples else 0.0
 
     @property
     def interpreter_share(self) -> float | None:
-        """The part of their time in which they waited for the interpreter's lock; ``None``: it was not seen."""
+        """The share of their time spent waiting for the interpreter's lock; ``None`` if they were not sampled."""
         looks = self.states.total()
         return self.states[kernel.INTERPRETER] / looks if looks else None
 
 
 def of(seen: Seen, is_native: bool) -> list[Row]:
-    """Rows by process, those of the program first, and main threads before those that were looked at most.
+    """Returns the rows by process, the program's first, main threads before others, then by number of samples.
 
-    :param is_native: whether stacks say by themselves what native code waited for.
+    :param is_native: whether the stacks themselves say what native code waited for.
     """
     watched, own = seen.watch.threads, seen.own
     sampled = stacks.read(seen.stacks)
@@ -128,13 +128,13 @@ def _add(
 
 
 def by_state(state: str, is_engine: bool) -> Category:
-    """The category of what the kernel says of a thread that runs no Python."""
+    """Returns the category for the kernel's state of a thread that runs no Python."""
     if state == kernel.RUNS:
         return "engine" if is_engine else "program"
     if state == kernel.INTERPRETER:
         return "semaphore"
     if is_engine and state in ("semaphore", "standard library"):
-        # Futexes and naps are how an engine waits for tasks, results and messages.
+        # An engine waits for tasks, results and messages by futexes and short sleeps.
         return "poll"
     return next((one for one in CATEGORIES if one == state), "poll")
 
@@ -142,7 +142,7 @@ def by_state(state: str, is_engine: bool) -> Category:
 def _thread_name(
     key: tuple[int, int], of_kernel: WatchedThread | None, of_python: SampledThread | None
 ) -> str:
-    """Its name, with numbers left out: threads of a pool are one kind."""
+    """Returns the thread's name with numbers replaced by N: the threads of a pool are one kind."""
     if of_python is not None and of_python.name:
         name = of_python.name
     elif key[0] == key[1]:
@@ -153,7 +153,7 @@ def _thread_name(
 
 
 def _role(process: int, sampled: Iterable[SampledThread], commands: dict[int, str]) -> str:
-    """What a process is for."""
+    """Returns the purpose of a process."""
     own = [thread for thread in sampled if thread.process == process]
     seen = {frame for thread in own for frame in thread.seen}
     for file, function, role in _BY_FRAMES:

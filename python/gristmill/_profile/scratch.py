@@ -1,4 +1,4 @@
-"""Folders that live as long as their profile, and go with the next one where that was killed."""
+"""Temporary folders that live as long as their profile. The next profile removes those of killed profiles."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ PREFIX = "gristmill-profile-"
 
 @contextmanager
 def folder(parent: Path | None) -> Iterator[Path]:
-    """A new folder, below a folder or that for temporary files, and an absolute path; it goes with the block.
+    """Yields a new folder below ``parent`` or the folder for temporary files, as an absolute path; removes it at exit.
 
-    What profiles have left there that were killed goes first. Who is there still is told by a lock on each folder: this
-    process has it, and the guard that it forks, as the program may yet write its notes when the profiler is gone.
+    Removes the folders of killed profiles first. A lock on each folder marks a living profile. This process holds the
+    lock, and the guard inherits it: if the profiler dies, the program may still write its measurements into the folder.
     """
     above = Path(tempfile.gettempdir() if parent is None else parent).absolute()
     _sweep(above)
@@ -31,21 +31,21 @@ def folder(parent: Path | None) -> Iterator[Path]:
 
 
 def _made(above: Path) -> tuple[Path, int]:
-    """A new folder, and the descriptor by which it is locked."""
+    """Creates a folder. Returns it with the descriptor that locks it."""
     while True:
         place = Path(tempfile.mkdtemp(prefix=PREFIX, dir=above))
         with suppress(FileNotFoundError):
             lock = _opened(place)
-            with suppress(OSError):  # a file system without locks: nobody sweeps there either
+            with suppress(OSError):  # a file system without locks, where no process sweeps either
                 fcntl.flock(lock, fcntl.LOCK_EX)
             if place.exists():
                 return place, lock
-            # Somebody who swept had it before it was locked.
+            # Another process removed it before it was locked.
             os.close(lock)
 
 
 def _sweep(above: Path) -> None:
-    """Removes the folders of this user that nobody has locked."""
+    """Removes this user's folders that no process has locked."""
     for place in above.glob(f"{PREFIX}*"):
         with suppress(OSError):
             lock = _opened(place)

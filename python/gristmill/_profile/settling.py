@@ -1,8 +1,9 @@
-"""Tells waiting from working where stacks of Python cannot: in native code called right from an engine or a program.
+"""Separation of waiting from working in native code that an engine or a program calls directly.
 
-A stack ends at the last Python frame. Whether ``future.result()`` or ``matrix @ matrix`` waits or works below it, the
-kernel knows: it was asked just as often what the thread slept in. The sleep that no stack explains is taken from the
-samples that end in code of an engine, then from those of a program, and put where it belongs.
+A stack ends at the last Python frame. Whether ``future.result()`` or ``matrix @ matrix`` waits or works below it, only
+the kernel knows. The profiler asks the kernel, as often as it samples stacks, in which system call the thread sleeps.
+The sleep that no stack explains is subtracted from the samples that end in code of an engine, then from those of a
+program, and added to the category of the sleep.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections import Counter
 from gristmill._profile import kernel
 from gristmill._profile.categories import Category
 
-#: What the kernel may find a thread to sleep in, with the categories of stacks that explain such a sleep, and where it
-#: belongs if none does. Locks that Python takes have frames of their own, so that a futex below an engine's or a
-#: program's frame is somebody who waits for tasks or results.
+#: The states in which the kernel may find a thread, with the categories of stacks that explain such a sleep, and the
+#: category if none does. Locks that Python takes have frames of their own, so a futex below a frame of an engine or a
+#: program is a wait for tasks or results.
 _SLEEPS: tuple[tuple[str, tuple[Category, ...], Category], ...] = (
     (kernel.INTERPRETER, (), "semaphore"),
     ("semaphore", ("semaphore", "queue"), "poll"),
@@ -25,19 +26,19 @@ _SLEEPS: tuple[tuple[str, tuple[Category, ...], Category], ...] = (
     (kernel.SLEEPS, (), "poll"),
 )
 
-#: From whose samples that is taken: engines wait first, functions of programs last.
+#: The categories whose samples are reduced, in order: engines wait first, functions of programs last.
 _WAITERS: tuple[Category, ...] = ("engine", "standard library", "program")
 
 
 def settle(
     categories: Counter[Category], open_: Counter[Category], states: Counter[str]
 ) -> dict[Category, float]:
-    """Where the time of a thread went.
+    """Returns the time of a thread by category.
 
     :param categories: its samples by stack.
     :param open_: of these, how many end in code that may have waited or worked.
-    :param states: what the kernel said of it, so many times.
-    :returns: as many samples as there were; parts of them where they were shared out.
+    :param states: the number of times that the kernel reported each state.
+    :returns: as many samples as there were; fractions where they were divided.
     """
     looks, samples, movable = states.total(), categories.total(), open_.total()
     settled: dict[Category, float] = dict(categories)

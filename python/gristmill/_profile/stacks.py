@@ -1,7 +1,7 @@
-"""Sampled stacks as py-spy writes them: a line for each that was seen, with how often.
+"""Sampled stacks as py-spy writes them: one line for each distinct stack, with its number of samples.
 
-``process 7:"python a.py";thread (9): name;outer (file:1);inner (file:2) 41``: processes from the first one down, then
-the thread by its number in the system, then frames from the outermost to the innermost.
+A line is ``process 7:"python a.py";thread (9): name;outer (file:1);inner (file:2) 41``: processes from the first one
+down, then the thread with its system id, then frames from the outermost to the innermost.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 
 from gristmill._profile.categories import Category, Frame, categorize, is_native
 
-# A command may have any characters, so that what is looked for is the last process before the thread.
+# A command may contain any characters, so the pattern matches the last process before the thread.
 _LINE = re.compile(
     r'(?:.*;)?process (?P<process>\d+):"(?P<command>.*)";thread \((?P<thread>\d+)\)(?:: (?P<name>[^;]*))?'
     r"(?:;(?P<frames>.*))? (?P<count>\d+)$",
     re.DOTALL,
 )
-#: Where the profile's own code is.
+#: The paths of the profile's own code.
 _PROFILE, _NOTES_FILE = "/gristmill/_profile/", "/gristmill/_profile/program.py"
 _FRAME = re.compile(r"(?P<function>.*) \((?P<file>.*?)(?::\d+)?\)$", re.DOTALL)
 
@@ -33,21 +33,21 @@ class SampledThread:
     name: str
     command: str
     categories: Counter[Category] = field(default_factory=Counter)
-    #: Of these, samples that only say whose code was running.
+    #: The part of these samples that only says whose code was running.
     open: Counter[Category] = field(default_factory=Counter)
-    #: How often each Python function was the innermost one.
+    #: The number of samples with each Python function innermost.
     functions: Counter[Frame] = field(default_factory=Counter)
-    #: Files and functions that were ever on the stack: they tell what the process is for.
+    #: The files and functions that were ever on the stack. They tell the purpose of the process.
     seen: set[Frame] = field(default_factory=set)
 
     @property
     def samples(self) -> int:
-        """How often it was looked at."""
+        """The number of samples."""
         return self.categories.total()
 
 
 def read(lines: Iterable[str]) -> dict[tuple[int, int], SampledThread]:
-    """All threads of what py-spy has written, by process and thread."""
+    """Returns all threads of py-spy's output, by process and thread."""
     threads: dict[tuple[int, int], SampledThread] = {}
     for line in lines:
         parts = _LINE.match(line.rstrip("\n"))
@@ -73,7 +73,7 @@ def read(lines: Iterable[str]) -> dict[tuple[int, int], SampledThread]:
 
 
 def _is_of_profile(stack: list[Frame]) -> bool:
-    """Whether the program was waiting to be looked at, or its notes were written or taken."""
+    """Returns whether the program was waiting for the profiler, or was taking or writing its notes."""
     python = next((frame for frame in reversed(stack) if not is_native(frame)), None)
     return (python is not None and _PROFILE in python.file) or any(
         frame.file.endswith(_NOTES_FILE) and frame.function.endswith("write") for frame in stack
@@ -81,6 +81,6 @@ def _is_of_profile(stack: list[Frame]) -> bool:
 
 
 def frames(text: str) -> list[Frame]:
-    """The frames of a line, outermost first; what is no frame is left out."""
+    """Returns the frames of a line, outermost first. Text that is no frame is left out."""
     found = map(_FRAME.match, text.split(";"))
     return [Frame(one["function"], one["file"]) for one in found if one is not None]

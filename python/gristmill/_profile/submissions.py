@@ -1,4 +1,4 @@
-"""What a program submits: an even sample of the futures, whichever way its tasks take into an engine."""
+"""An even sample of the futures of a program, for every way in which its tasks enter an engine."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from functools import wraps
 from time import monotonic, monotonic_ns
 from typing import Any
 
-from gristmill import _executor, _native
+from gristmill import _errors, _executor, _native
 
 Future = _native.Future[Any]
 
 
 class Sample:
-    """Futures drawn evenly from all that were submitted, so many at most.
+    """A sample of at most ``size`` futures, drawn evenly from all that were submitted.
 
     Source: Vitter, "Random Sampling with a Reservoir", ACM TOMS 1985, algorithm R.
     """
@@ -27,11 +28,12 @@ class Sample:
         self.forget()
 
     def forget(self) -> None:
-        """Begins anew."""
+        """Discards the sample and begins a new one."""
         self._random = random.Random(0)
         self._begun = monotonic_ns()
         self.count = 0
-        #: With when they were offered, which is when they had just been submitted: nanoseconds since this began.
+        #: The futures with the times when they were offered, right after their submission: nanoseconds since the sample
+        #: began.
         self.futures: list[tuple[Future, int]] = []
 
     def offer(self, future: Future) -> None:
@@ -44,14 +46,18 @@ class Sample:
         if place < self._size:
             self.futures[place] = future, monotonic_ns() - self._begun
 
-    def tags(self) -> list[dict[str, Any]]:
-        """The tags of those that have run, and ``at``: when they were submitted."""
-        found = (future.tags() | {"at": at} for future, at in self.futures if future.done())
-        return [one for one in found if "drained" in one and "started" in one]
+    def timings(self) -> list[dict[str, Any]]:
+        """Returns the timings of the futures that have run, with ``at``: the time of their submission."""
+        found = ((future.timings(), at) for future, at in self.futures if future.done())
+        return [
+            asdict(one) | {"at": at}
+            for one, at in found
+            if one.drained is not None and one.started is not None
+        ]
 
 
 def watch(sample: Sample) -> None:
-    """Lets every submission of this process offer its future; a map becomes submissions with a window."""
+    """Makes every submission of this process offer its future. A map becomes single submissions with a window."""
 
     def start_map(
         self: Any,
@@ -60,15 +66,24 @@ def watch(sample: Sample) -> None:
         items: Iterator[Any],
         unpacks: bool,
         window: int,
+        is_bounded: bool,
         timeout: float | None,
         is_ordered: bool,
+        ends: bool | None,
     ) -> Results:
         submit = self.submit if options is None else options.submit
-        submitted = (submit(function, *(item if unpacks else (item,))) for item in items)
-        return Results(submitted, window, timeout, is_ordered)
 
-    # Each of them goes into the native part by a way of its own: leases and contexts by one of these.
-    for kind in (_executor.Executor, _executor.TaskOptions):
+        def submitted() -> Iterator[Future | Exception]:
+            for item in items:
+                try:
+                    yield submit(function, *(item if unpacks else (item,)))
+                except _errors.UnpicklableError as error:
+                    yield error
+
+        return Results(submitted(), window, timeout, is_ordered, ends)
+
+    # Each class has its own entry into the native part. Leases and contexts use one of these.
+    for kind in (_executor.Executor, _executor.BoundExecutor):
         kind.submit = _offering(sample, kind.submit)  # type: ignore[method-assign]
     _executor.Executor._start_map = start_map  # type: ignore[method-assign,assignment]
     _watch_lanes(sample)
@@ -84,35 +99,44 @@ def _offering(sample: Sample, submit: Callable[..., Future]) -> Any:
 
 
 def _watch_lanes(sample: Sample) -> None:
-    """Lets plain calls of Parsl programs offer theirs: they go past the executor."""
-    from gristmill.parsl import lanes
+    """Makes plain calls of Parsl programs offer their futures too: they bypass the executor."""
+    from gristmill.parsl._kernel import fast_paths
 
-    submit = lanes.Lane.submit
+    submit = fast_paths.FastPath.submit
 
     @wraps(submit)
-    def submit_and_offer(self: lanes.Lane, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def submit_and_offer(
+        self: fast_paths.FastPath, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         future = submit(self, args, kwargs)
         if future is not None:
             sample.offer(future)
         return future
 
-    lanes.Lane.submit = submit_and_offer  # type: ignore[method-assign]
+    fast_paths.FastPath.submit = submit_and_offer  # type: ignore[method-assign]
 
 
 class Results:
-    """The results of a map whose items have futures; all else is as of ``_native.MapResults``."""
+    """The results of a map whose items have futures; otherwise equal to ``_native.MapResults``."""
 
     def __init__(
-        self, submitted: Iterator[Future], window: int, timeout: float | None, is_ordered: bool
+        self,
+        submitted: Iterator[Future | Exception],
+        window: int,
+        timeout: float | None,
+        is_ordered: bool,
+        ends: bool | None,
     ) -> None:
         self._submitted = submitted
         self._window = window
         self._end = None if timeout is None else monotonic() + timeout
         self._is_ordered = is_ordered
+        self._ends = ends
         self._is_begun = False
-        self._pending: deque[Future] = deque()
-        #: Those that have ended, of which the results were not asked for yet.
-        self._ended: deque[Future] = deque()
+        #: The futures, and the errors of items that could not be submitted.
+        self._pending: deque[Future | Exception] = deque()
+        #: The ended futures whose results were not requested yet.
+        self._ended: deque[Future | Exception] = deque()
         self._fill(window)
 
     def __iter__(self) -> Results:
@@ -125,22 +149,31 @@ class Results:
             if not self._pending:
                 raise StopIteration
             self._await_some()
-        return self._ended.popleft().result()
+        first = self._ended.popleft()
+        self._fill(self._window)
+        if isinstance(first, Exception):
+            raise first
+        try:
+            return first.result()
+        except StopIteration as error:
+            raise RuntimeError("a task of this map raised StopIteration") from error
 
     def close(self) -> None:
-        """Cancels what has not started and forgets the rest."""
+        """Cancels the tasks that have not started, and forgets the rest."""
         self._submitted = iter(())
-        for future in self._pending:
-            future.cancel()
+        for one in self._pending:
+            if not isinstance(one, Exception):
+                one.cancel()
         self._pending.clear()
         self._ended.clear()
 
     def _submit_rest(self) -> None:
-        self._fill(sys.maxsize)
+        if self._ends or (self._ends is None and not self._is_begun):
+            self._fill(sys.maxsize)
 
     def _fill(self, count: int) -> None:
-        """Submits items until so many are under way."""
-        while len(self._pending) < count:
+        """Submits items until ``count`` are in flight, or ended and not yet requested."""
+        while len(self._pending) + len(self._ended) < count:
             future = next(self._submitted, None)
             if future is None:
                 return
@@ -149,19 +182,24 @@ class Results:
     def _await_some(self) -> None:
         left = None if self._end is None else max(0.0, self._end - monotonic())
         if self._is_ordered:
-            _native.wait_any([self._pending[0]], left)
+            first = self._pending[0]
+            if not isinstance(first, Exception):
+                _native.wait_any([first], left)
             self._ended.append(self._pending.popleft())
             return
-        _native.wait_any(self._pending, left)
-        # All that have: a look at each costs as much as there are under way.
-        under_way: deque[Future] = deque()
-        for future in self._pending:
-            (self._ended if future.done() else under_way).append(future)
+        futures = [one for one in self._pending if not isinstance(one, Exception)]
+        if futures:
+            _native.wait_any(futures, left)
+        # Moves all that have ended: each pass costs as much as there are futures in flight. Failed items come last.
+        under_way: deque[Future | Exception] = deque()
+        for one in self._pending:
+            has_ended = not futures if isinstance(one, Exception) else one.done()
+            (self._ended if has_ended else under_way).append(one)
         self._pending = under_way
 
     def __del__(self) -> None:
-        """As the native ones: what nobody has asked for is run, what is left of the others cancelled."""
-        # Nobody is left to tell of an item that cannot be sent, or that there is no engine any more.
+        """Ends the map as the native one does: submits the rest if no result was requested, otherwise cancels it."""
+        # No caller is left who could be told of an item that cannot be sent, or of an engine that has ended.
         with suppress(Exception):
             if self._is_begun:
                 self.close()

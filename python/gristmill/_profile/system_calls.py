@@ -1,4 +1,4 @@
-"""What a sleeping thread waits in, by the number of its system call.
+"""The categories of the system calls that threads sleep in, by number.
 
 Numbers are those of Linux, from ``arch/x86/entry/syscalls/syscall_64.tbl`` and ``include/uapi/asm-generic/unistd.h``.
 """
@@ -34,5 +34,5 @@ BY_NUMBER: dict[int, Category] = {
     number: category for category, numbers in _TABLE.items() for number in numbers
 }
 FUTEX = _FUTEX.get(_MACHINE)
-#: A sleep that goes on after an interruption; in which call is not told.
+#: The call that continues a sleep after an interruption. It does not tell which call was interrupted.
 RESTART = _RESTART.get(_MACHINE)

@@ -1,25 +1,27 @@
-"""Tags of tasks as a trace for Perfetto: when each of those that were looked at was in which component."""
+"""Timings of tasks as a trace for Perfetto, which shows each sampled task in its components over time."""
 
 from __future__ import annotations
 
 import heapq
 from typing import Any
 
-from gristmill._profile.tags import COMPONENTS, Recorded
+from gristmill._profile.timings import COMPONENTS, Recorded
 
 
 def document(recorded: Recorded) -> dict[str, Any]:
-    """Trace events of Chrome, in microseconds since the program began: a slice for each task, and below it its hops.
+    """Returns Chrome trace events in microseconds since the program began.
 
-    Tasks that overlap are in rows of their own: each is in the first one that is free when it is submitted.
+    Each task has one slice, and below it one for each of its components.
+
+    Tasks that overlap are in separate rows: each is in the first row that is free when it is submitted.
     """
     events: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "tasks"}}
     ]
     free: list[int] = []
-    #: When rows become free, and which.
+    #: The times at which rows become free, with the rows.
     taken: list[tuple[int, int]] = []
-    tasks = sorted(recorded.tags, key=lambda task: task["at"])
+    tasks = sorted(recorded.timings, key=lambda task: task["at"])
     for number, task in enumerate(tasks):
         while taken and taken[0][0] <= task["at"]:
             heapq.heappush(free, heapq.heappop(taken)[1])
@@ -32,7 +34,7 @@ def document(recorded: Recorded) -> dict[str, Any]:
 def _slices(task: dict[str, Any], row: int, number: int) -> list[dict[str, Any]]:
     where = {"ph": "X", "pid": 1, "tid": row}
     whole = {"name": "task", **where, **_time(task, "submitted", "drained")}
-    whole["args"] = {"task": number, "temperature": task.get("temperature")}
+    whole["args"] = {"task": number, "worker_state": task.get("worker_state")}
     hops = [
         {"name": name, **where, **_time(task, begin, end)}
         for begin, end, name in COMPONENTS

@@ -1,4 +1,4 @@
-"""A profile as a trace for Perfetto: what each thread did when, by what the kernel says."""
+"""A profile as a trace for Perfetto: the state of each thread over time, as the kernel reports it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gristmill._profile import kernel
 from gristmill._profile.launch import Seen
 from gristmill._profile.rows import Row
 
-#: Names of slices.
+#: The names of slices, by state.
 _NAMES = {
     kernel.RUNS: "runs",
     kernel.INTERPRETER: "waits for the interpreter's lock",
@@ -22,9 +22,9 @@ _NAMES = {
 
 
 def document(seen: Seen, names: dict[tuple[int, int], tuple[str, str]]) -> dict[str, Any]:
-    """Trace events of Chrome, in microseconds since the program began.
+    """Returns Chrome trace events, in microseconds since the program began.
 
-    :param names: of each process and thread: what the process is, and what the thread is called.
+    :param names: for each process and thread, the purpose of the process and the name of the thread.
     """
     events: list[dict[str, Any]] = []
     for (process, number), thread in sorted(seen.watch.threads.items()):
@@ -46,7 +46,7 @@ def document(seen: Seen, names: dict[tuple[int, int], tuple[str, str]]) -> dict[
 
 
 def _objects(seen: Seen) -> list[dict[str, Any]]:
-    """Tracked objects as a counter of the program."""
+    """Returns the tracked objects as a counter of the program."""
     if seen.notes is None:
         return []
     garbage = seen.notes["garbage"]
@@ -59,5 +59,5 @@ def _objects(seen: Seen) -> list[dict[str, Any]]:
 
 
 def names_of(rows: list[Row]) -> dict[tuple[int, int], tuple[str, str]]:
-    """What processes and threads are called, from the rows of a profile."""
+    """Returns the names of processes and threads, from the rows of a profile."""
     return {key: (row.process, row.thread) for row in rows for key in row.members}

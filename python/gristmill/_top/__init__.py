@@ -1,1 +1,1 @@
-"""``gristmill top``: what the programs of this user that have nodes are doing, as it happens."""
+"""``gristmill top``: a live view of the executors of this user's programs."""

@@ -1,4 +1,4 @@
-"""The command: a screen that is drawn anew each second, or one look."""
+"""The ``gristmill top`` command: a screen that is drawn anew each second, or one look."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Says what the command understands."""
+    """Adds the arguments of the command."""
     parser.add_argument(
-        "--interval", type=float, default=1.0, metavar="SECONDS", help="between two looks (1)"
+        "--interval", type=float, default=1.0, metavar="SECONDS", help="between two updates (1)"
     )
-    parser.add_argument("--once", action="store_true", help="prints one look and ends")
+    parser.add_argument("--once", action="store_true", help="prints one table and ends")
 
 
 def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    """Shows what runs; gives the exit status."""
+    """Shows the running executors and returns the exit status."""
     if not options.interval > 0:
         parser.error("--interval must be more than 0")
     try:
@@ -46,7 +46,7 @@ def _key(answer: dict[str, Any]) -> tuple[int, int]:
 
 
 def _look(interval: float) -> list[str]:
-    """Two looks, and what lies between them."""
+    """Asks all programs twice and returns the lines about what happened in between."""
     before = {_key(answer): answer for answer in status.ask_all()}
     began = time.monotonic()
     time.sleep(interval)
@@ -54,7 +54,7 @@ def _look(interval: float) -> list[str]:
     for answer in status.ask_all():
         earlier = before.get(_key(answer), answer)
         made += [*table.lines(earlier, answer, time.monotonic() - began), ""]
-    return made or ["no program of this user has nodes now"]
+    return made or ["no program of this user runs an executor now"]
 
 
 def _draw(screen: Any, interval: float) -> None:
@@ -67,6 +67,6 @@ def _draw(screen: Any, interval: float) -> None:
         made = _look(interval)
         height, width = screen.getmaxyx()
         screen.erase()
-        for number, line in enumerate(["gristmill top   q ends", "", *made][: height - 1]):
+        for number, line in enumerate(["gristmill top   q: quit", "", *made][: height - 1]):
             screen.addnstr(number, 0, line, width - 1)
         screen.refresh()

@@ -1,141 +1,87 @@
-"""What a running program tells whoever asks: one answer a connection, over a socket in a folder of this user."""
+"""Reports of a running program about its executors: one answer a connection, over a socket in a folder of this user.
+
+A program loads this module when it is asked for the first time.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import socket
-import stat
 import sys
-import tempfile
-import threading
 import time
-import weakref
+
+from gristmill import _serving
+from gristmill._top import place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
     from gristmill._executor import Executor
 
-#: Longest wait for a program's answer, and for all of them, seconds: one may be held up by code that keeps the
-#: interpreter.
+#: The longest wait for a program's answer, and for all answers, seconds. Code that keeps the interpreter may delay an
+#: answer.
 _ANSWER_S, _ANSWERS_S = 2.0, 10.0
 #: The longest answer, bytes: a node takes some 500 of them.
 _ANSWER_MAX = 16 << 20
-#: What an answer has.
-_KEYS = frozenset({"pid", "program", "executor", "stats", "nodes", "troubles", "contexts"})
+#: Keys of an answer.
+_KEYS = frozenset(
+    {"pid", "program", "executor", "workers", "is_local", "stats", "nodes", "failures", "contexts"}
+)
 
 
-def folder() -> str:
-    """The folder with the sockets, which only this user can enter."""
-    place = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
-    return os.path.join(place, f"gristmill-{os.getuid()}")
-
-
-def check_folder() -> None:
-    """Raises ``PermissionError`` for a folder that others could put something into, ``OSError`` if there is none."""
-    facts = os.lstat(folder())
-    if not stat.S_ISDIR(facts.st_mode):
-        why = "is no folder"
-    elif facts.st_uid != os.getuid():
-        why = f"belongs to user {facts.st_uid}"
-    elif facts.st_mode & 0o077:
-        why = "can be entered by others"
-    else:
-        return
-    raise PermissionError(
-        f"{folder()} {why}: nothing in it is believed; remove it, or set XDG_RUNTIME_DIR to a folder of your own"
-    )
-
-
-def serve(executor: Executor) -> None:
-    """Answers until the executor is gone or shut down; where that cannot be done nobody can ask, and nothing else."""
-    with contextlib.suppress(OSError):
-        os.makedirs(folder(), mode=0o700, exist_ok=True)
-        check_folder()
-        path = os.path.join(folder(), f"{os.getpid()}.{executor._number}")
-        listener = socket.socket(socket.AF_UNIX)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-        listener.bind(path)
-        listener.listen()
-        threading.Thread(
-            target=_answer_all,
-            args=(weakref.ref(executor, _closing(listener)), listener, path),
-            name="gristmill-status",
-            daemon=True,
-        ).start()
-
-
-def _closing(listener: socket.socket) -> Callable[[object], None]:
-    """What closes the listener when the executor is gone: also at the interpreter's end, which takes modules first."""
-    shutdown, how = listener.shutdown, socket.SHUT_RDWR
-
-    def close(_: object) -> None:
-        try:  # noqa: SIM105, the module that suppresses may be gone
-            shutdown(how)
-        except OSError:
-            pass
-
-    return close
-
-
-def _answer_all(reference: weakref.ref[Executor], listener: socket.socket, path: str) -> None:
-    with contextlib.suppress(OSError), listener:
-        while _answer(reference, listener.accept()[0]):
-            pass
-    with contextlib.suppress(OSError):
-        os.unlink(path)
-
-
-def _answer(reference: weakref.ref[Executor], asker: socket.socket) -> bool:
-    with asker:
-        executor = reference()
-        if executor is None or executor._is_shut_down:
-            return False
-        with contextlib.suppress(OSError):
-            asker.sendall(json.dumps(describe(executor)).encode())
-    return True
+def answer(connection: int) -> None:
+    """Tells one client about the executors of this program, and closes the connection, which is a descriptor."""
+    with socket.socket(fileno=connection) as asker, contextlib.suppress(OSError):
+        asker.sendall(json.dumps([describe(one) for one in _serving.executors()]).encode())
 
 
 def describe(executor: Executor) -> dict[str, Any]:
-    """What is told."""
+    """Returns the state of an executor, as an answer contains it."""
     return {
         "pid": os.getpid(),
         "program": " ".join(sys.argv) or "python",
         "executor": executor._number,
-        "stats": executor.stats(),
-        "nodes": executor._nodes(),
-        "troubles": executor._node_troubles(),
+        "workers": executor._max_workers,
+        "is_local": executor._placement is None,
+        "stats": dataclasses.asdict(executor.stats()),
+        "nodes": [dataclasses.asdict(node) for node in executor.nodes()],
+        "failures": executor._node_failures(),
         "contexts": _contexts(executor),
     }
 
 
 def _contexts(executor: Executor) -> list[dict[str, Any]]:
-    """What is held by the executor's contexts; none where the program has made none."""
+    """Returns the state of the executor's contexts; nothing if the program has made none."""
     module = sys.modules.get("gristmill._context.declare")
-    reports = () if module is None else module.reports(executor)
-    return [{"key": key, **report._asdict()} for key, report in reports]
+    # While another thread loads the module, no context exists.
+    reports = getattr(module, "reports", lambda _executor: ())(executor)
+    return [
+        {"key": key, **report._asdict(), "holds": dataclasses.asdict(report.holds)}
+        for key, report in reports
+    ]
 
 
 def ask_all() -> Iterator[dict[str, Any]]:
-    """Asks every program of this user; those that do not answer are left out, those that are gone forgotten.
+    """Asks every program of this user, and yields the answer about each of its executors.
 
-    Raises ``PermissionError`` for a folder that is not this user's alone.
+    Programs that do not answer are left out. Sockets of programs that are gone are removed. Raises ``PermissionError``
+    for a folder that is not this user's alone.
     """
     try:
-        check_folder()
-        names = sorted(os.listdir(folder()))
+        place.check_folder()
+        names = place.names()
     except FileNotFoundError:
         return
     ends_at = time.monotonic() + _ANSWERS_S
     for name in names:
-        path = os.path.join(folder(), name)
+        path = os.path.join(place.folder(), name)
         try:
-            yield _ask(path, min(ends_at, time.monotonic() + _ANSWER_S))
+            yield from _ask(path, min(ends_at, time.monotonic() + _ANSWER_S))
         except ConnectionRefusedError:
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -143,8 +89,8 @@ def ask_all() -> Iterator[dict[str, Any]]:
             continue
 
 
-def _ask(path: str, ends_at: float) -> dict[str, Any]:
-    """Reads one answer. Raises ``OSError``, and ``ValueError`` for what is none."""
+def _ask(path: str, ends_at: float) -> list[dict[str, Any]]:
+    """Reads one answer. Raises ``OSError``, and ``ValueError`` for a malformed answer."""
     heard = bytearray()
     with socket.socket(socket.AF_UNIX) as asker:
         _set_timeout(asker, ends_at)
@@ -154,10 +100,13 @@ def _ask(path: str, ends_at: float) -> dict[str, Any]:
             if len(heard) > _ANSWER_MAX:
                 raise ValueError("the answer is too long")
             _set_timeout(asker, ends_at)
-    answer: dict[str, Any] = json.loads(heard)
-    if not isinstance(answer, dict) or not answer.keys() >= _KEYS:
-        raise ValueError("this is no answer, or one of another version")
-    return answer
+    answers = json.loads(heard)
+    if not isinstance(answers, list):
+        raise ValueError("the answer is malformed, or of another version")
+    for one in answers:
+        if not isinstance(one, dict) or not one.keys() >= _KEYS:
+            raise ValueError("the answer is malformed, or of another version")
+    return answers
 
 
 def _set_timeout(asker: socket.socket, ends_at: float) -> None:

@@ -1,4 +1,4 @@
-"""Two looks at a program, made into lines."""
+"""Lines that describe a program between two looks at it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: What has ended, by how it ended.
+#: Counters of tasks that have ended, by how they ended.
 _ENDS = ("succeeded", "failed", "cancelled", "timed_out", "dependency_failed", "lost", "refused")
 _HEAD = (
     f"{'node':<20} {'state':<10} {'workers':>7} {'running':>8} {'waiting':>8} {'busy':>6} {'rtt':>9} "
@@ -19,7 +19,7 @@ _CONTEXTS_HEAD = (
 
 
 def lines(before: dict[str, Any], now: dict[str, Any], seconds: float) -> list[str]:
-    """What a program did between two looks so many seconds apart."""
+    """Returns the lines about what a program did between two looks that are ``seconds`` apart."""
     stats = now["stats"]
     done = {name: stats.get(name, 0) - before["stats"].get(name, 0) for name in _ENDS}
     rate = sum(done.values()) / seconds
@@ -31,8 +31,11 @@ def lines(before: dict[str, Any], now: dict[str, Any], seconds: float) -> list[s
         + ", ".join(
             f"{name.replace('_', ' ')} {stats[name]:,}" for name in _ENDS if stats.get(name)
         ),
-        "  " + _HEAD,
     ]
+    if now["is_local"]:
+        made.append("  " + _workers(before, now, seconds))
+    else:
+        made.append("  " + _HEAD)
     earlier = {node["name"]: node for node in before["nodes"]}
     for node in now["nodes"]:
         made.append("  " + _node(earlier.get(node["name"], node), node, seconds))
@@ -41,30 +44,45 @@ def lines(before: dict[str, Any], now: dict[str, Any], seconds: float) -> list[s
     contexts = {one["key"]: one for one in before["contexts"]}
     for one in now["contexts"]:
         made.append("  " + _context(contexts.get(one["key"], one), one, seconds))
-    made += [f"  {whom}: {text}" for whom, text in now["troubles"]]
+    made += [f"  {whom}: {text}" for whom, text in now["failures"]]
     return [_printable(line) for line in made]
 
 
 def _printable(line: str) -> str:
-    """A line without what a terminal would obey: it holds words of programs, nodes and batch systems."""
+    """Returns a line without characters that control a terminal: it has words of programs, nodes and batch systems."""
     return "".join(
         one if one.isprintable() else " " if one.isspace() else "\N{REPLACEMENT CHARACTER}"
         for one in line
     )
 
 
+def _workers(before: dict[str, Any], now: dict[str, Any], seconds: float) -> str:
+    """Describes the workers of this machine, and the part of the time in which they ran tasks."""
+    spent_s = (now["stats"]["busy_ns"] - before["stats"]["busy_ns"]) / 1e9
+    busy = _busy(spent_s, seconds, now["workers"])
+    return f"workers here {now['workers']:,}, busy {busy:.0%}"
+
+
+def _busy(spent_s: float, seconds: float, workers: int) -> float:
+    """Returns the part of the time in which workers ran tasks, between 0 and 9.99: a column is six characters wide.
+
+    It would be negative for a node whose agent started again, because its counter starts again too.
+    """
+    return min(max(spent_s / seconds / max(1, workers), 0), 9.99)
+
+
 def _node(before: dict[str, Any], node: dict[str, Any], seconds: float) -> str:
     state = "connected" if node["connected"] else "parted"
-    busy = (node["busy_s"] - before["busy_s"]) / seconds / max(1, node["workers"])
+    busy = _busy(node["busy_s"] - before["busy_s"], seconds, node["workers"])
     trip = node["round_trip_s"]
     sent, received = (
         _short(max(0, node[name] - before[name]) / seconds)
         for name in ("sent_bytes", "received_bytes")
     )
-    fetched = node["blob_bytes"]["fetched"] - before["blob_bytes"]["fetched"]
+    fetched = node["blob_bytes_fetched"] - before["blob_bytes_fetched"]
     return (
         f"{node['name'][:20]:<20} {state:<10} {node['workers']:>7} {node['running']:>8} {node['waiting']:>8} "
-        f"{min(busy, 9.99):>6.0%} {'-' if trip is None else f'{trip * 1e3:.2f} ms':>9} {sent:>9} {received:>9} "
+        f"{busy:>6.0%} {'-' if trip is None else f'{trip * 1e3:.2f} ms':>9} {sent:>9} {received:>9} "
         f"{_short(max(0, fetched) / seconds):>9}{_labels(node)}"
     )
 
@@ -79,13 +97,13 @@ def _context(before: dict[str, Any], one: dict[str, Any], seconds: float) -> str
 
 
 def _labels(node: dict[str, Any]) -> str:
-    """What its owner says of a node."""
+    """Returns the labels that a node's owner gave it."""
     labels = [f"{name}={value}" for name, value in node.get("labels", {}).items()]
     return f"   {', '.join(labels)}" if labels else ""
 
 
 def _short(number: float) -> str:
-    """A number with three digits that count, and a letter for its size."""
+    """Returns a number with three significant digits and a letter for its size."""
     for letter, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= size:
             return f"{number / size:.3g} {letter}"

@@ -1,34 +1,34 @@
-//! What an engine calls of all this.
+//! Blob operations that an engine calls.
 
 use gristmill_core::Block;
 use gristmill_wire::peer::{MessageKind, Parted};
 use gristmill_wire::{ContextId, FrameError, PeerId, TaskId};
 
-use super::homing::{HomingWork as _, Returned};
-use super::keeping::KeepingWork as _;
-use super::parts::{BlobHome, BlobLook, BlobParts};
-use super::staying::StayingWork as _;
-use super::taking::Taking;
-use super::work::{BlobTalk as _, GivingWork as _, TakingWork as _};
-use crate::provisions::ProvisionWork as _;
+use super::deferred::DeferredResults as _;
+use super::inbound_results::{InboundResultsWork as _, RemoteCompletion};
+use super::parts::{BlobHome, BlobParts, BlobPartsRef};
+use super::receiver::BlobReceiver;
+use super::retention::ResultRetention as _;
+use super::work::{BlobMessageHandler as _, BlobProviderWork as _, BlobReceiverWork as _};
+use crate::staging::StagingWork as _;
 
-/// What an engine with blobs does about them, where it is told of links, tasks and payloads.
+/// Blob operations of an engine, called when links, tasks or payloads change.
 pub trait BlobWork: BlobHome {
-    /// A node came to which blobs can be given; `labels` are its owner's.
+    /// Registers a node that can receive blobs. The node's owner sets `labels`.
     fn blobs_joined(&mut self, peer: PeerId, labels: &str) {
-        self.giver_came(peer, labels);
+        self.provider_connected(peer, labels);
     }
 
-    /// A peer is gone for good.
+    /// Removes a peer that is gone for good.
     fn blobs_left(&mut self, peer: PeerId) {
-        self.giver_left(peer);
-        self.taker_left(peer);
+        self.provider_left(peer);
+        self.receiver_left(peer);
     }
 
-    /// Takes in a message about blobs: of the other end of a lease.
+    /// Handles a message about blobs from the other end of a lease.
     ///
     /// # Errors
-    /// It is none.
+    /// The message is malformed.
     fn take_blob_of(
         &mut self,
         peer: PeerId,
@@ -38,73 +38,74 @@ pub trait BlobWork: BlobHome {
         self.take_blob(peer, kind, body)
     }
 
-    /// Whether a thread beside the engine has told something that was not taken in.
-    fn has_blob_news(&self) -> bool {
-        let BlobLook { homing, taking, .. } = self.blob_look();
-        taking.is_some_and(Taking::has_news) || homing.has_findings()
+    /// Returns true if a helper thread has reported an event that is not handled yet.
+    fn has_blob_events(&self) -> bool {
+        let BlobPartsRef { inbound_results, receiver, .. } = self.blob_look();
+        receiver.is_some_and(BlobReceiver::has_events) || inbound_results.has_findings()
     }
 
-    /// Takes in what the depot tells, and what results that come home were found to be.
-    fn take_blob_news(&mut self, now: u64) {
-        self.take_news_of_depot(now);
-        self.take_provision_news();
+    /// Handles the events of the blob server, of the file stager and of the hash verifier.
+    fn take_blob_events(&mut self, now: u64) {
+        self.take_server_events(now);
+        self.take_staging_events();
         self.take_findings();
     }
 
-    /// What the task at hand waits for besides its parents: blobs that it names and that are not here, and the files of its
-    /// context.
+    /// Returns the promises that the current task waits for besides its parents: one for each named blob that is not here,
+    /// and one for the files of its context.
     fn promises_of(&mut self, peer: PeerId, context: ContextId) -> Vec<TaskId> {
         let mut promises = self.promise_blobs(peer);
         promises.extend(self.promise_of_files(context));
         promises
     }
 
-    /// A peer has defined a context with files.
+    /// Records that a peer has defined a context with files.
     fn files_named(&mut self, peer: PeerId, context: ContextId) {
-        self.note_provision(peer, context);
+        self.record_staging(peer, context);
     }
 
-    /// Whether a peer's task that is final is answered later, as its result gets names first.
+    /// Queues a finished inbound task's result for naming. Returns true if the result has large parts: the answer then waits
+    /// for their names.
     fn result_gets_names(&mut self, task: TaskId, place: u32) -> bool {
         self.has_name_to_come(task, place)
     }
 
-    /// Whether somebody has yet to get a result.
+    /// Returns true if a result still waits for its names, or for a peer to receive it.
     fn owes_blobs(&self) -> bool {
-        self.blob_look().taking.is_some_and(Taking::owes)
+        self.blob_look().receiver.is_some_and(BlobReceiver::owes)
     }
 
-    /// A task has returned, at a peer, what its answer names.
-    fn await_named(&mut self, peer: PeerId, returned: Returned, parted: &Parted<'_>) {
+    /// Handles the answer of a task that returned on a peer and whose result has named parts.
+    fn await_named(&mut self, peer: PeerId, returned: RemoteCompletion, parted: &Parted<'_>) {
         self.await_result_of(peer, returned, parted);
     }
 
-    /// Somebody wants to know of these tasks: results that stayed are brought home.
+    /// Fetches the deferred results among these tasks, because a caller asks for them.
     #[inline]
     fn ask_for(&mut self, tasks: &[TaskId]) {
         self.bring_asked_for(tasks);
     }
 
-    /// All results that stayed are brought home: those that somebody can ask for, and those that are at `peer`.
+    /// Fetches deferred results: those at `peer`, or without a peer all those whose futures still exist.
     fn bring_all_home(&mut self, peer: Option<PeerId>) {
         self.bring_all_home_from(peer);
     }
 
-    /// Does what the plan says: due once arguments were taken.
-    fn spread_blobs(&mut self) {
-        self.obey_spread();
+    /// Carries out the pending actions of the broadcast plan. The engine calls this after it has taken arguments.
+    fn broadcast_blobs(&mut self) {
+        self.follow_broadcast_plan();
     }
 
-    /// The graph has dropped a payload, and with it what its blocks were held for.
+    /// Drops the bundle of a payload that the graph has dropped, and releases its blobs.
     fn drop_bundle(&mut self, block: Block) {
-        let BlobParts { bundles, giving, .. } = self.blobs();
+        let BlobParts { bundles, provider, .. } = self.blobs();
         let Some(named) = bundles.remove(block) else { return };
-        match named.far() {
-            Some(far) => self.let_far_go(&named, far),
-            None => giving.release_all(&named),
+        match named.remote() {
+            Some(far) => self.release_remote(&named, far),
+            None => provider.release_all(&named),
         }
-        // At once: a task that names the same blob may be on its way next.
-        self.obey_spread();
+        // The actions cannot wait: the next message may be a task that names the same blob.
+        self.follow_broadcast_plan();
     }
 }
 

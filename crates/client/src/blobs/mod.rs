@@ -1,52 +1,52 @@
-//! Blobs: large parts of arguments and results, which travel by name, once for each node at most, and from node to node.
+//! Blobs: large parts of arguments and results. A blob travels by name, at most once to a node, and also from node to node.
 //!
-//! A program's client names them, holds them while a task that names them is not final, and plans who gives them to whom.
-//! A lease's engine takes tasks that name what it lacks, has these wait, and says what it needs; its own results it names,
-//! and gives. States and races: `README.md` beside this file.
+//! The program's client names blobs, holds each while an unfinished task names it, and plans which node gets it from where. A
+//! lease's engine accepts tasks that name blobs it lacks, makes these tasks wait, and requests the blobs. It names its own
+//! large results and sends them. `README.md` beside this file describes the states and the races.
 
-mod asked;
 mod awaited;
-mod depot;
+mod deferred;
 #[cfg(test)]
 mod dropped;
 mod facade;
-mod feeds;
-mod giving;
-mod homing;
-mod inspector;
-mod keeping;
-mod kept;
+mod hash_verifier;
+mod inbound_results;
 mod naming;
 mod options;
+mod outbound;
 mod parts;
 mod placing;
 #[cfg(test)]
 mod poisoned;
+mod provider;
+mod receiver;
 #[cfg(test)]
 mod renamed;
+mod requested;
+mod retained;
+mod retention;
+mod server;
 mod source;
-mod staying;
 mod tables;
-mod taking;
 mod telling;
 mod traffic;
 mod work;
 
 pub use facade::BlobWork;
-pub use feeds::Feeds;
-pub use homing::Returned;
+pub use inbound_results::RemoteCompletion;
 pub use options::{BlobOptions, BlobSizes};
-pub use parts::{BlobHome, BlobLook, BlobParts, BlobPort};
+pub use outbound::OutboundBlobs;
+pub use parts::{BlobHome, BlobParts, BlobPartsRef, BlobPort};
 pub use tables::BlobTables;
 pub use traffic::BlobTraffic;
 
-pub use depot::{DepotLine, Gate, Rest, Warden};
+pub use server::{BlobConnection, BlobServer, BlobTransport, LoopStatus};
 
-#[cfg(test)]
-pub(crate) use depot::Order as DepotOrder;
-pub(crate) use giving::Giving;
-pub(crate) use homing::Homing;
+pub(crate) use inbound_results::InboundResults;
 pub(crate) use naming::names_of;
 pub(crate) use placing::with_names;
-pub(crate) use taking::Taking;
-pub(crate) use work::TakingWork;
+pub(crate) use provider::BlobProvider;
+pub(crate) use receiver::BlobReceiver;
+#[cfg(test)]
+pub(crate) use server::BlobServerCommand;
+pub(crate) use work::BlobReceiverWork;

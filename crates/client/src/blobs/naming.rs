@@ -1,16 +1,16 @@
-//! Which parts of payloads are blobs, and what they are called.
+//! Names of the parts of payloads that are blobs.
 
 use gristmill_shm::BlockPart;
 use gristmill_store::digest_of;
 use gristmill_wire::BlobName;
 
-/// Whether a part is large enough to have a name: from `min` bytes on.
+/// Returns true if a part has at least `min` bytes, and so gets a name.
 pub(crate) fn is_blob(part: &BlockPart, min: usize) -> bool {
     part.size() >= min
 }
 
-/// What the blobs among some parts are called, in the parts' order; empty where there is none. Hashes what was not hashed
-/// before, a second for each gigabyte or less.
+/// Returns the names of the blobs among some parts, in the order of the parts; empty if there are none. Hashes the blobs that
+/// were not hashed before, which takes at most a second for each gigabyte.
 pub(crate) fn names_of(parts: &[BlockPart], min: usize) -> Vec<Option<BlobName>> {
     if !parts.iter().any(|part| is_blob(part, min)) {
         return Vec::new();

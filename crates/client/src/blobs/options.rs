@@ -1,37 +1,37 @@
-//! What an engine is told about blobs.
+//! Blob options of an engine.
 
 use std::sync::Arc;
 
-use gristmill_store::{BlobLimits, SpreadOptions};
+use gristmill_store::{BlobLimits, BroadcastOptions};
 use gristmill_transport::Identity;
 
-use crate::provisions::Steward;
+use crate::staging::FileStager;
 
-/// What an engine is told about blobs.
+/// Blob options of an engine.
 #[derive(Debug, Clone, Default)]
 pub struct BlobOptions {
-    /// How a program's client spreads them.
-    pub spread: SpreadOptions,
-    /// How much a lease's engine keeps; none: it takes no blobs.
+    /// Options for the broadcasts of a program's client.
+    pub broadcast: BroadcastOptions,
+    /// Limits for the blobs that a lease's engine keeps; `None` if it receives no blobs.
     pub limits: Option<BlobLimits>,
-    /// What that engine proves to other nodes; none: it gives them nothing, and fetches nothing there.
+    /// Identity that a lease's engine proves to other nodes; `None` if it gives no blobs to them and fetches none from them.
     pub sibling: Option<Identity>,
-    /// Whoever makes the files of contexts ready there; none: contexts that have any fail.
-    pub steward: Option<Arc<dyn Steward>>,
+    /// File stager of a lease's engine; `None` if contexts with files fail there.
+    pub stager: Option<Arc<dyn FileStager>>,
 }
 
-/// From which size on parts are blobs, and how these are cut.
+/// Minimum size of a blob, and size of the pieces that blobs are cut into.
 #[derive(Debug, Clone, Copy)]
 pub struct BlobSizes {
-    /// Smaller parts travel with their tasks, bytes.
+    /// Minimum size of a blob, bytes. Smaller parts travel with their tasks.
     pub min: usize,
-    /// Bytes of a piece that one depot gives another.
+    /// Bytes of a piece that one blob server sends to another.
     pub piece: usize,
 }
 
 impl Default for BlobSizes {
-    /// A megabyte: a name saves less than it costs where parts are smaller, as the first task has to wait until the blob
-    /// was asked for.
+    /// Returns a minimum of one megabyte. A name for a smaller part saves less than it costs, because the first task has to
+    /// wait until the blob was requested.
     fn default() -> Self {
         Self { min: 1 << 20, piece: 128 << 10 }
     }

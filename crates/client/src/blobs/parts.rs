@@ -1,69 +1,69 @@
-//! What an engine has for blobs, and what is asked of an engine that has them.
+//! Blob tables of an engine, and the traits that give access to them.
 //!
-//! The client's own engine is one. A simulated one, whose workers, connections and clock are what a test says, is another:
-//! what is decided here is the same for both.
+//! The client's engine implements these traits. So does a simulated engine, whose workers, connections and clock a test
+//! controls. The decisions in this module are the same for both.
 
 use std::net::SocketAddr;
 
 use gristmill_shm::ClientArena;
 use gristmill_wire::{PeerId, TaskId};
 
-use super::giving::Giving;
-use super::homing::Homing;
-use super::taking::Taking;
+use super::inbound_results::InboundResults;
+use super::provider::BlobProvider;
+use super::receiver::BlobReceiver;
 use crate::bundle::Bundles;
 use crate::peers::{LinkHome, LinkPort};
 
-/// What an engine has for blobs.
+/// Blob tables of an engine.
 #[derive(Debug)]
 pub struct BlobParts<'a> {
     pub(crate) arena: &'a ClientArena,
     pub(crate) bundles: &'a mut Bundles,
-    pub(crate) giving: &'a mut Giving,
-    pub(crate) homing: &'a mut Homing,
-    /// None: tasks of peers name no blobs here.
-    pub(crate) taking: Option<&'a mut Taking>,
+    pub(crate) provider: &'a mut BlobProvider,
+    pub(crate) inbound_results: &'a mut InboundResults,
+    /// Receiving side; `None` if tasks of peers name no blobs here.
+    pub(crate) receiver: Option<&'a mut BlobReceiver>,
 }
 
-/// The same, to be looked at.
+/// Read-only view of [`BlobParts`].
 #[derive(Debug, Clone, Copy)]
-pub struct BlobLook<'a> {
+pub struct BlobPartsRef<'a> {
     pub(crate) bundles: &'a Bundles,
-    pub(crate) giving: &'a Giving,
-    pub(crate) homing: &'a Homing,
-    pub(crate) taking: Option<&'a Taking>,
+    pub(crate) provider: &'a BlobProvider,
+    pub(crate) inbound_results: &'a InboundResults,
+    pub(crate) receiver: Option<&'a BlobReceiver>,
 }
 
-/// What a graph with links and blobs is called with.
+/// Port of a task graph with links and blobs.
 pub trait BlobPort: LinkPort {
-    /// What it has for blobs.
+    /// Returns the blob tables.
     fn blobs(&mut self) -> BlobParts<'_>;
 
-    /// The same, to be looked at.
-    fn blob_look(&self) -> BlobLook<'_>;
+    /// Returns a read-only view of the blob tables.
+    fn blob_look(&self) -> BlobPartsRef<'_>;
 }
 
-/// An engine that has links and blobs.
+/// Engine that has links and blobs.
 pub trait BlobHome: LinkHome<Port: BlobPort> {
-    /// Whether somebody waits for a task's end.
+    /// Returns true if a caller waits for the end of a task.
     fn is_asked_for(&self, task: TaskId) -> bool;
 
-    /// Where other nodes can fetch what a peer has, whose depot is at a port of its machine: at the address from which its
-    /// link comes, as far as there is one.
-    fn depot_address(&self, peer: PeerId, port: u16) -> Option<String> {
+    /// Returns the address where other nodes can fetch a peer's blobs: the IP address of the peer's link, with the port of
+    /// its blob server. Returns `None` if the link has no IP address.
+    fn blob_server_address(&self, peer: PeerId, port: u16) -> Option<String> {
         let channel = self.links().get(peer)?.channel()?;
         let mut address: SocketAddr = channel.peer().parse().ok()?;
         address.set_port(port);
         Some(address.to_string())
     }
 
-    /// What it has for blobs.
+    /// Returns the blob tables.
     fn blobs(&mut self) -> BlobParts<'_> {
         self.port_mut().blobs()
     }
 
-    /// The same, to be looked at.
-    fn blob_look(&self) -> BlobLook<'_> {
+    /// Returns a read-only view of the blob tables.
+    fn blob_look(&self) -> BlobPartsRef<'_> {
         self.port().blob_look()
     }
 }

@@ -1,16 +1,17 @@
-//! Which nodes are good places for a task because of the blobs that it names.
+//! Nodes that suit a task because they have the blobs that it names.
 
 use gristmill_core::{Holders, Payload, TaskOptions};
 use gristmill_wire::{BlobName, PeerId};
 
-use super::parts::BlobLook;
+use super::parts::BlobPartsRef;
 
-/// Nodes that placement is told of: enough that one of them has room, if many do.
+/// Maximum number of holders that are passed to placement. If many holders have room, one of these 16 probably has.
 const HOLDERS_MAX: usize = 16;
-/// Assumed of a blob that is not there, nanoseconds for each byte: what a good network needs, and a core for the hash.
+/// Assumed cost to fetch a missing blob, nanoseconds per byte: about the time to transfer a byte over a fast network and to
+/// hash it on one core.
 const FETCH_NS_PER_BYTE: u64 = 1;
 
-/// The options of a task whose arguments have these names.
+/// Returns the options of a task, marked as bulky if an argument is a named blob; `names` is empty if none is.
 pub(crate) fn with_names(
     options: Option<&TaskOptions>,
     names: &[Option<BlobName>],
@@ -20,13 +21,14 @@ pub(crate) fn with_names(
     if is_bulky { Some(TaskOptions { is_bulky, ..given.unwrap_or_default() }) } else { given }
 }
 
-impl BlobLook<'_> {
-    /// Who has the largest blob that arguments or a result name, or is getting it.
+impl BlobPartsRef<'_> {
+    /// Returns the nodes that have, or are getting, the largest blob that a payload names.
     pub fn holders(&self, payload: &Payload, near: PeerId) -> Holders {
         let Some(block) = payload.block() else { return Holders::default() };
         let names = self.bundles.get(block).named_parts().filter_map(|(_, name)| name);
         let Some(largest) = names.max_by_key(|name| name.size) else { return Holders::default() };
-        let peers = self.giving.spread.holders(largest.digest, near).take(HOLDERS_MAX).collect();
+        let peers =
+            self.provider.broadcast.holders(largest.digest, near).take(HOLDERS_MAX).collect();
         Holders { peers, fetch_ns: largest.size.saturating_mul(FETCH_NS_PER_BYTE) }
     }
 }

@@ -1,4 +1,4 @@
-//! Where the bytes of a blob are that is given over a link.
+//! Source of the bytes of a blob that is sent over a link.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,23 +6,23 @@ use std::sync::Arc;
 
 use gristmill_shm::BlockPart;
 
-/// Where the bytes of a blob are.
+/// Source of the bytes of a blob.
 #[derive(Debug, Clone)]
-pub enum Source {
-    /// In memory.
+pub enum BlobSource {
+    /// Block in memory.
     Block(BlockPart),
-    /// In a file, from its begin, and how many there were when they were named.
+    /// File whose first bytes are the blob, and the size that the blob had when its digest was computed.
     File(Arc<File>, u64),
 }
 
-impl From<BlockPart> for Source {
+impl From<BlockPart> for BlobSource {
     fn from(part: BlockPart) -> Self {
         Self::Block(part)
     }
 }
 
-impl Source {
-    /// How many there are.
+impl BlobSource {
+    /// Returns the number of bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         match self {
@@ -31,8 +31,8 @@ impl Source {
         }
     }
 
-    /// Copies bytes out, from byte `offset` on. What a file does not have any more is left as it is: whoever takes the bytes
-    /// hashes them, and finds out.
+    /// Copies bytes into `space`, from byte `offset` on. Bytes that the file does not have any more are not copied: the
+    /// receiver hashes the bytes and finds that they are wrong.
     pub fn read_at(&self, offset: u64, space: &mut [u8]) {
         match self {
             Self::Block(part) => {

@@ -1,70 +1,79 @@
-//! All that an engine has for blobs, for one that is not a client's: it has no rings and no threads.
+//! Blob tables of an engine that is not a client's, such as a simulated one: it has no rings and no threads.
+
+use std::borrow::Cow;
 
 use gristmill_core::{Payload, PayloadRef};
 use gristmill_shm::{ArenaError, BlockPart, ClientArena};
-use gristmill_store::{BlobLimits, Spread, SpreadOptions, Store, digest_of};
+use gristmill_store::{BlobLimits, BroadcastOptions, BroadcastPlan, Store, digest_of};
 use gristmill_wire::BlobName;
 
-use super::depot::{Gate, Warden};
-use super::giving::Giving;
-use super::homing::Homing;
+use super::inbound_results::InboundResults;
 use super::options::BlobSizes;
-use super::parts::{BlobLook, BlobParts};
-use super::taking::Taking;
+use super::parts::{BlobParts, BlobPartsRef};
+use super::provider::BlobProvider;
+use super::receiver::BlobReceiver;
+use super::server::{BlobServer, BlobTransport};
 use crate::bundle::Bundles;
 use crate::peers::PayloadStore;
 
-/// What an engine has for blobs.
+/// Blob tables of an engine.
 #[derive(Debug)]
 pub struct BlobTables {
     arena: ClientArena,
     bundles: Bundles,
-    giving: Giving,
-    homing: Homing,
-    taking: Option<Taking>,
+    provider: BlobProvider,
+    inbound_results: InboundResults,
+    receiver: Option<BlobReceiver>,
 }
 
 impl BlobTables {
-    /// Of a program's engine, which gives.
+    /// Creates the tables of a program's engine, which provides blobs.
     ///
     /// # Errors
     /// There is no memory.
-    pub fn of_client(spread: SpreadOptions) -> Result<Self, ArenaError> {
-        let mut giving = Giving::default();
-        giving.spread = Spread::new(spread);
-        let (bundles, homing) = (Bundles::default(), Homing::default());
-        Ok(Self { arena: ClientArena::create(0)?, bundles, giving, homing, taking: None })
+    pub fn of_client(broadcast: BroadcastOptions) -> Result<Self, ArenaError> {
+        let mut provider = BlobProvider::default();
+        provider.broadcast = BroadcastPlan::new(broadcast);
+        let (bundles, inbound_results) = (Bundles::default(), InboundResults::default());
+        Ok(Self {
+            arena: ClientArena::create(0)?,
+            bundles,
+            provider,
+            inbound_results,
+            receiver: None,
+        })
     }
 
-    /// Of a lease's engine, which takes; and what its depot's thread would have. Other nodes are said to find that at a port.
+    /// Creates the tables of a lease's engine, which receives blobs, and its blob server, which the caller runs. `endpoint` has
+    /// the transport of the server, and the port where other nodes are told to find it.
     ///
     /// # Errors
     /// There is no memory.
-    pub fn of_lease<G: Gate>(
+    pub fn of_lease<G: BlobTransport>(
         limits: BlobLimits,
         sizes: BlobSizes,
-        door: (G, u16),
-    ) -> Result<(Self, Warden<G>), ArenaError> {
-        let tables = Self::of_client(SpreadOptions::default())?;
+        endpoint: (G, u16),
+    ) -> Result<(Self, BlobServer<G>), ArenaError> {
+        let tables = Self::of_client(BroadcastOptions::default())?;
         let store = Store::new(tables.arena.clone(), limits);
-        let (taking, warden) = Taking::unmanned(store, sizes, door);
-        Ok((Self { taking: Some(taking), ..tables }, warden))
+        let (receiver, server) = BlobReceiver::unmanned(store, sizes, endpoint);
+        Ok((Self { receiver: Some(receiver), ..tables }, server))
     }
 
-    /// What the engine's work needs of it.
+    /// Returns the tables for the engine's work.
     pub const fn parts(&mut self) -> BlobParts<'_> {
-        let Self { arena, bundles, giving, homing, taking } = self;
-        BlobParts { arena, bundles, giving, homing, taking: taking.as_mut() }
+        let Self { arena, bundles, provider, inbound_results, receiver } = self;
+        BlobParts { arena, bundles, provider, inbound_results, receiver: receiver.as_mut() }
     }
 
-    /// The same, to be looked at.
+    /// Returns a read-only view of the tables.
     #[must_use]
-    pub const fn look(&self) -> BlobLook<'_> {
-        let Self { bundles, giving, homing, taking, .. } = self;
-        BlobLook { bundles, giving, homing, taking: taking.as_ref() }
+    pub const fn look(&self) -> BlobPartsRef<'_> {
+        let Self { bundles, provider, inbound_results, receiver, .. } = self;
+        BlobPartsRef { bundles, provider, inbound_results, receiver: receiver.as_ref() }
     }
 
-    /// A result of these bytes and parts, as a worker here answers it.
+    /// Stores a result of these bytes and parts, like the answer of a worker here.
     ///
     /// # Errors
     /// There is no memory.
@@ -74,7 +83,7 @@ impl BlobTables {
         Ok(self.bundles.insert(bytes, parts))
     }
 
-    /// The arguments of a call of the program, all of whose parts travel by name.
+    /// Stores the arguments of a call of the program. All parts travel by name.
     ///
     /// # Errors
     /// There is no memory.
@@ -86,54 +95,60 @@ impl BlobTables {
         Ok(self.parts().take_arguments(bytes, parts, names))
     }
 
-    /// The bytes of a payload, without its parts.
+    /// Returns the bytes of a payload, without its parts.
+    ///
+    /// # Panics
+    /// The bytes are in a block. Tables without a limit put no bytes in blocks.
     #[must_use]
     pub fn bytes<'a>(&'a self, payload: &'a Payload) -> &'a [u8] {
         match payload.get() {
             PayloadRef::Bytes(bytes) => bytes,
-            PayloadRef::Block(block) => self.bundles.get(block).bytes(),
+            PayloadRef::Block(block) => match self.bundles.get(block).bytes() {
+                Cow::Borrowed(bytes) => bytes,
+                Cow::Owned(_) => panic!("the bytes are in a block"),
+            },
         }
     }
 
-    /// The bytes of a payload's parts, as they are here.
+    /// Returns the bytes of a payload's parts, in their current state.
     #[must_use]
     pub fn contents(&self, payload: &Payload) -> Vec<Vec<u8>> {
         let Some(block) = payload.block() else { return Vec::new() };
         self.bundles.get(block).parts().iter().map(BlockPart::to_vec).collect()
     }
 
-    /// How many payloads there are.
+    /// Returns the number of payloads.
     #[must_use]
     pub fn payload_count(&self) -> usize {
         self.bundles.count()
     }
 
-    /// Blocks that are in use.
+    /// Returns the number of blocks in use.
     #[must_use]
     pub fn block_count(&self) -> usize {
         self.arena.live_count()
     }
 
-    /// What is kept although no payload is left, in words; none: nothing.
+    /// Describes the entries that remain although no payload is left. Returns `None` if nothing remains, or only unused blobs
+    /// of a receiver.
     #[must_use]
     pub fn leftovers(&self) -> Option<String> {
-        let Self { arena, giving, homing, .. } = self;
-        match &self.taking {
-            Some(taking) => taking.leftovers(arena.live_count()),
+        let Self { arena, provider, inbound_results, .. } = self;
+        match &self.receiver {
+            Some(receiver) => receiver.leftovers(arena.live_count()),
             None => {
-                let held = (giving.held_count(), arena.live_count());
-                let is_left = held != (0, 0) || !homing.is_empty();
-                is_left.then(|| format!("blobs held, blocks: {held:?}; on their way: {homing:?}"))
+                let held = (provider.held_count(), arena.live_count());
+                let is_left = held != (0, 0) || !inbound_results.is_empty();
+                is_left.then(|| {
+                    format!("blobs held, blocks: {held:?}; on their way: {inbound_results:?}")
+                })
             }
         }
     }
 
-    /// Asserts what must hold between calls.
-    ///
-    /// # Panics
-    /// It does not.
+    /// Asserts the invariants that hold between calls.
     pub fn audit(&self) {
-        self.giving.spread.audit();
+        self.provider.broadcast.audit();
     }
 }
 

@@ -1,13 +1,14 @@
-//! What is known of the blobs that a task waits for at a node, in words.
+//! Explanations of the blobs that a task waits for at a node.
 
 use gristmill_core::Payload;
-use gristmill_store::{Giver, Stage};
+use gristmill_store::{BroadcastSource, Stage};
 use gristmill_wire::{BlobName, PeerId};
 
-use crate::lanes::Lanes;
+use crate::client_port::ClientPort;
 
-impl Lanes {
-    /// How much of a large argument a node has yet to get before the task can run; `None`: of none, as far as is known.
+impl ClientPort {
+    /// Describes how much of a large argument a node must still get before the task can run. Returns `None` if no argument is
+    /// known to be missing.
     pub(crate) fn explain_blobs(&self, peer: PeerId, arguments: &Payload) -> Option<String> {
         let bundle = self.bundles.get(arguments.block()?);
         let names = bundle.named_parts().filter_map(|(_, name)| name);
@@ -17,18 +18,18 @@ impl Lanes {
     fn explain_blob(&self, peer: PeerId, name: &BlobName) -> Option<String> {
         let BlobName { digest, size } = *name;
         let link = self.links.get(peer)?;
-        match self.giving.spread.stage(peer, digest)? {
+        match self.provider.broadcast.stage(peer, digest)? {
             Stage::Complete => None,
-            Stage::Waiting | Stage::Asked => Some(format!(
-                "an argument of {size} bytes waits for somebody who has time to give it"
-            )),
-            Stage::From(Giver::Client) => {
-                let given = link.feeds.given(digest).unwrap_or(size);
-                Some(format!("{given} of {size} bytes of an argument have left for there"))
+            Stage::Waiting | Stage::Asked => {
+                Some(format!("an argument of {size} bytes waits until a node is free to send it"))
             }
-            Stage::From(Giver::Node(giver)) => {
-                let giver = self.links.get(giver).map_or("?", |link| &link.name);
-                Some(format!("an argument of {size} bytes is on its way there from node {giver}"))
+            Stage::From(BroadcastSource::Client) => {
+                let given = link.feeds.given(digest).unwrap_or(size);
+                Some(format!("the program has sent {given} of {size} bytes of an argument"))
+            }
+            Stage::From(BroadcastSource::Node(source)) => {
+                let source = self.links.get(source).map_or("?", |link| &link.name);
+                Some(format!("node {source} sends an argument of {size} bytes"))
             }
         }
     }

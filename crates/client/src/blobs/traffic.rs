@@ -1,26 +1,27 @@
-//! Bytes of blobs that had to do with one node.
+//! Blob traffic of one node, in bytes.
 
-/// Bytes of blobs that had to do with one node, or with all. Some are what nodes say: any number, which never wraps.
+/// Blob traffic of one node, or of all nodes, in bytes. Some of the counts are reported by nodes and can be any number, so
+/// sums saturate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlobTraffic {
-    /// In tasks that were sent there by name: so much would have been sent there otherwise.
+    /// Bytes of the blobs that tasks named when they were sent there. Without names, these bytes would have been sent.
     pub named: u64,
-    /// Given there over the link.
+    /// Bytes sent there over the link.
     pub given: u64,
-    /// That it got from other nodes.
+    /// Bytes that the node got from other nodes.
     pub fetched: u64,
-    /// That other nodes got from it.
+    /// Bytes that other nodes got from the node.
     pub passed_on: u64,
 }
 
 impl BlobTraffic {
-    /// What did not have to be sent over the link.
+    /// Returns the bytes that did not have to be sent over the link.
     #[must_use]
     pub const fn saved(&self) -> u64 {
         self.named.saturating_sub(self.given)
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {

@@ -1,36 +1,37 @@
-//! What an engine does about blobs: it says and hears what is needed, has tasks wait, and gives what is its to give.
+//! Blob work of an engine: it exchanges messages about blobs, makes tasks wait for them, and sends the blobs that it has.
 
 use std::net::SocketAddr;
 
-use gristmill_store::{Giver, Node, Step};
+use gristmill_store::{BroadcastAction, BroadcastNode, BroadcastSource};
 use gristmill_wire::peer::{BlobMessage, MessageKind, Piece, Shortfall};
-use gristmill_wire::{BlobName, Digest, FrameError, PeerId, TaskId};
+use gristmill_wire::{BlobName, Digest, FailureKind, FrameError, PeerId, TaskFailure, TaskId};
 
-use super::awaited::{Remaining, Waiter};
-use super::depot::{News, Order};
-use super::homing::HomingWork as _;
-use super::keeping::KeepingWork as _;
+use super::awaited::{BlobWaiter, Remaining};
+use super::deferred::DeferredResults as _;
+use super::inbound_results::InboundResultsWork as _;
 use super::parts::{BlobHome, BlobParts, BlobPort as _};
-use super::staying::StayingWork as _;
-use super::taking::Taking;
-use crate::peers::{LinkPort as _, Parts};
+use super::receiver::BlobReceiver;
+use super::retention::ResultRetention as _;
+use super::server::{BlobServerCommand, BlobServerEvent};
+use crate::peers::{EngineParts, LinkPort as _};
 
-/// What a task raises whose blob is not what its name says; or what a context fails with, if it is a file.
+/// Returns the message that a task raises if the bytes of its blob do not match the name. If the blob is a file, a context
+/// fails with the message.
 fn changed(size: u64, is_file: bool) -> String {
     if is_file {
         return format!(
-            "a file of {size} bytes was changed after the context was used first: release it, or make another"
+            "a file of {size} bytes was changed after the first use of the context: release the context, or make another one"
         );
     }
     format!(
-        "an argument of {size} bytes was changed after its task was submitted: do not write to an array that was given by \
-         reference before the tasks that need it have ended"
+        "an argument of {size} bytes was changed after its task was submitted: do not write to an array that is passed by \
+         reference before the tasks that use it have ended"
     )
 }
 
-/// What both sides do.
-pub(crate) trait BlobTalk: BlobHome {
-    /// Takes in a message about blobs: of the other end of a lease.
+/// Work of both sides.
+pub(crate) trait BlobMessageHandler: BlobHome {
+    /// Handles a message about blobs from the other end of a lease.
     fn take_blob(
         &mut self,
         peer: PeerId,
@@ -44,31 +45,31 @@ pub(crate) trait BlobTalk: BlobHome {
         let message = BlobMessage::read(kind, body)?.ok_or(FrameError::UnknownKind(kind as u8))?;
         match message {
             BlobMessage::Open { port } => self.note_address(peer, port),
-            BlobMessage::Need { name, received, .. } if self.blobs().taking.is_some() => {
+            BlobMessage::Need { name, received, .. } if self.blobs().receiver.is_some() => {
                 self.give_result(peer, name, received);
             }
             BlobMessage::Need { name, received, shortfall, .. } => {
-                self.blobs().giving.spread.need(peer, name, received, shortfall);
-                self.obey_spread();
+                self.blobs().provider.broadcast.need(peer, name, received, shortfall);
+                self.follow_broadcast_plan();
             }
             BlobMessage::Have { digest, fetched } => self.note_blob(peer, digest, fetched),
             BlobMessage::Dropped { digest, text } => {
-                if self.blobs().taking.is_none() {
-                    self.blobs().giving.spread.dropped(peer, digest);
+                if self.blobs().receiver.is_none() {
+                    self.blobs().provider.broadcast.dropped(peer, digest);
                     self.results_dropped(peer, digest, &text);
-                    self.obey_spread();
+                    self.follow_broadcast_plan();
                 } else if text.is_empty() {
                     self.stop_waiting(peer, digest, None);
                 } else {
-                    // No pickle begins with a one: the layer above knows it for a sentence about an argument.
-                    self.stop_waiting(peer, digest, Some(&format!("\u{1}{text}")));
+                    let failure = TaskFailure::of_text(FailureKind::Argument, &text);
+                    self.stop_waiting(peer, digest, Some(failure));
                 }
             }
             BlobMessage::Fetch { name, address } => {
-                if let Some(taking) = self.blobs().taking
-                    && taking.awaited.asked(name.digest) == Some(peer)
+                if let Some(receiver) = self.blobs().receiver
+                    && receiver.awaited.requested_from(name.digest) == Some(peer)
                 {
-                    taking.order(Order::Fetch(name, address));
+                    receiver.send(BlobServerCommand::Fetch(name, address));
                 }
             }
             BlobMessage::Received { digest } => self.result_received(peer, digest),
@@ -84,78 +85,82 @@ pub(crate) trait BlobTalk: BlobHome {
     }
 }
 
-impl<H: BlobHome> BlobTalk for H {}
+impl<H: BlobHome> BlobMessageHandler for H {}
 
-/// The side that gives: a program's client.
-pub(crate) trait GivingWork: BlobHome {
-    /// A node came to which blobs can be given.
-    fn giver_came(&mut self, peer: PeerId, labels: &str) {
+/// Work of the side that provides blobs: a program's client.
+pub(crate) trait BlobProviderWork: BlobHome {
+    /// Registers a node that can receive blobs.
+    fn provider_connected(&mut self, peer: PeerId, labels: &str) {
         let Some(link) = self.links().get(peer) else { return };
         let address = link.channel().and_then(|channel| channel.peer().parse::<SocketAddr>().ok());
         let is_local = address.is_some_and(|address| address.ip().to_canonical().is_loopback());
         let group = labels.lines().find_map(|label| label.strip_prefix("group="));
         let group = group.map(str::to_owned);
-        self.blobs().giving.spread.join(peer, Node { group, is_local, is_mute: true });
+        self.blobs()
+            .provider
+            .broadcast
+            .join(peer, BroadcastNode { group, is_local, is_mute: true });
     }
 
-    /// A node is gone.
-    fn giver_left(&mut self, peer: PeerId) {
-        self.blobs().giving.addresses.remove(&peer);
+    /// Removes a node that is gone.
+    fn provider_left(&mut self, peer: PeerId) {
+        self.blobs().provider.addresses.remove(&peer);
         self.results_left(peer);
-        self.blobs().giving.spread.leave(peer);
-        self.obey_spread();
+        self.blobs().provider.broadcast.leave(peer);
+        self.follow_broadcast_plan();
     }
 
-    /// Notes where a node gives blobs to others: at the address from which its link comes, as far as there is one.
+    /// Records the address where a node gives blobs to others: the IP address of its link, with `port`. Does nothing if
+    /// `port` is 0 or the link has no IP address.
     fn note_address(&mut self, peer: PeerId, port: u16) {
         if port != 0
-            && let Some(address) = self.depot_address(peer, port)
+            && let Some(address) = self.blob_server_address(peer, port)
         {
-            let BlobParts { giving, .. } = self.blobs();
-            giving.addresses.insert(peer, address);
-            giving.spread.open(peer);
+            let BlobParts { provider, .. } = self.blobs();
+            provider.addresses.insert(peer, address);
+            provider.broadcast.open(peer);
         }
     }
 
-    /// A node has all of a blob, of which `fetched` bytes came from other nodes.
+    /// Records that a node has all of a blob, of which `fetched` bytes came from other nodes.
     fn note_blob(&mut self, peer: PeerId, digest: Digest, fetched: u64) {
         self.parts().core.peer_supplied(peer);
-        let giver = self.blobs().giving.spread.have(peer, digest);
+        let source = self.blobs().provider.broadcast.have(peer, digest);
         if let Some(link) = self.links_mut().get_mut(peer) {
             link.traffic.fetched = link.traffic.fetched.saturating_add(fetched);
         }
-        if let Some(Giver::Node(giver)) = giver
-            && let Some(link) = self.links_mut().get_mut(giver)
+        if let Some(BroadcastSource::Node(source)) = source
+            && let Some(link) = self.links_mut().get_mut(source)
         {
             link.traffic.passed_on = link.traffic.passed_on.saturating_add(fetched);
         }
-        self.obey_spread();
+        self.follow_broadcast_plan();
     }
 
-    /// Does what the plan says.
-    fn obey_spread(&mut self) {
-        for step in self.blobs().giving.spread.take_steps() {
+    /// Carries out the pending actions of the broadcast plan.
+    fn follow_broadcast_plan(&mut self) {
+        for step in self.blobs().provider.broadcast.take_steps() {
             match step {
-                Step::Give { node, digest, offset } => self.give(node, digest, offset),
-                Step::Fetch { node, name, giver } => {
-                    let address = self.blobs().giving.addresses.get(&giver);
+                BroadcastAction::Give { node, digest, offset } => self.give(node, digest, offset),
+                BroadcastAction::Fetch { node, name, source } => {
+                    let address = self.blobs().provider.addresses.get(&source);
                     let address = address.cloned().unwrap_or_default();
                     self.cease(node, name.digest);
                     self.say_blob(node, &BlobMessage::Fetch { name, address });
                 }
-                Step::Ask { node, name } => {
+                BroadcastAction::RequestNeeds { node, name } => {
                     self.cease(node, name.digest);
                     let address = String::new();
                     self.say_blob(node, &BlobMessage::Fetch { name, address });
                 }
-                Step::Dismiss { node, name } => {
+                BroadcastAction::Dismiss { node, name } => {
                     let (digest, text) = (name.digest, String::new());
                     self.say_blob(node, &BlobMessage::Dropped { digest, text });
                 }
-                Step::Bring { name } => self.bring_blob(name.digest),
-                Step::Refuse { node, name } => {
+                BroadcastAction::Bring { name } => self.bring_blob(name.digest),
+                BroadcastAction::Refuse { node, name } => {
                     self.cease(node, name.digest);
-                    let is_file = self.blobs().giving.is_file(name.digest);
+                    let is_file = self.blobs().provider.is_file(name.digest);
                     let (digest, text) = (name.digest, changed(name.size, is_file));
                     self.say_blob(node, &BlobMessage::Dropped { digest, text });
                 }
@@ -164,7 +169,7 @@ pub(crate) trait GivingWork: BlobHome {
     }
 
     fn give(&mut self, node: PeerId, digest: Digest, offset: u64) {
-        let source = self.blobs().giving.source(digest);
+        let source = self.blobs().provider.source(digest);
         if let (Some(source), Some(link)) = (source, self.links_mut().get_mut(node)) {
             link.feeds.give(digest, source, offset);
             self.links_mut().has_outgoing = true;
@@ -178,18 +183,18 @@ pub(crate) trait GivingWork: BlobHome {
     }
 }
 
-impl<H: BlobHome> GivingWork for H {}
+impl<H: BlobHome> BlobProviderWork for H {}
 
-/// The side that takes: a lease's engine.
-pub(crate) trait TakingWork: BlobHome {
-    /// What the task at hand waits for besides its parents: blobs that it names and that are not here.
+/// Work of the side that receives blobs: a lease's engine.
+pub(crate) trait BlobReceiverWork: BlobHome {
+    /// Returns the promises that the current task waits for besides its parents: one for each named blob that is not here.
     fn promise_blobs(&mut self, peer: PeerId) -> Vec<TaskId> {
-        let Parts { core, port, .. } = self.parts();
-        let Some(taking) = port.blobs().taking else { return Vec::new() };
-        if taking.lacking.is_empty() {
+        let EngineParts { core, port, .. } = self.parts();
+        let Some(receiver) = port.blobs().receiver else { return Vec::new() };
+        if receiver.lacking.is_empty() {
             return Vec::new();
         }
-        let Taking { lacking, awaited, dropped, .. } = taking;
+        let BlobReceiver { lacking, awaited, dropped, .. } = receiver;
         let promise = |name: BlobName| awaited.promise(name.digest, peer, || core.promise());
         let promises = lacking.drain(..).map(promise).collect();
         let dropped = std::mem::take(dropped);
@@ -204,20 +209,20 @@ pub(crate) trait TakingWork: BlobHome {
         received: u64,
         (shortfall, text): (Shortfall, String),
     ) {
-        self.open_depot(peer);
+        self.announce_blob_server(peer);
         self.say_blob(peer, &BlobMessage::Need { name, received, shortfall, text });
     }
 
-    /// Tells a peer, once, where other nodes can fetch what is here.
-    fn open_depot(&mut self, peer: PeerId) {
-        let Some(taking) = self.blobs().taking else { return };
-        if !std::mem::replace(&mut taking.is_open, true) {
-            let port = taking.port();
+    /// Tells `peer` where other nodes can fetch blobs from this node, unless a peer was told before.
+    fn announce_blob_server(&mut self, peer: PeerId) {
+        let Some(receiver) = self.blobs().receiver else { return };
+        if !std::mem::replace(&mut receiver.is_open, true) {
+            let port = receiver.port();
             self.say_blob(peer, &BlobMessage::Open { port });
         }
     }
 
-    /// Tells all peers of blobs that went, but for those that were named again meanwhile: these are here, or needed.
+    /// Tells all peers which blobs were dropped, except those that were named again meanwhile and are here or requested.
     fn tell_gone(&mut self, mut digests: Vec<Digest>) {
         digests.retain(|&digest| !self.is_taken(digest));
         for peer in self.links().peers() {
@@ -229,40 +234,42 @@ pub(crate) trait TakingWork: BlobHome {
     }
 
     fn take_piece(&mut self, peer: PeerId, piece: &Piece<'_>) {
-        let Some(taking) = self.blobs().taking else { return self.take_result_piece(peer, piece) };
-        if taking.awaited.asked(piece.digest) == Some(peer)
-            && taking.store.append(piece.digest, piece.offset, piece.bytes)
+        let Some(receiver) = self.blobs().receiver else {
+            return self.take_result_piece(peer, piece);
+        };
+        if receiver.awaited.requested_from(piece.digest) == Some(peer)
+            && receiver.store.append(piece.digest, piece.offset, piece.bytes)
         {
-            taking.order(Order::Follow);
+            receiver.send(BlobServerCommand::Follow);
         }
     }
 
-    /// A peer is gone for good: nothing is kept for it, and its tasks wait for nothing.
-    fn taker_left(&mut self, peer: PeerId) {
-        let Some(taking) = self.blobs().taking else { return };
-        taking.asked.forget(peer);
-        for digest in taking.kept.forget(peer) {
-            taking.store.unpin(digest);
+    /// Removes a peer that is gone for good: nothing is kept for it, and its tasks wait for nothing.
+    fn receiver_left(&mut self, peer: PeerId) {
+        let Some(receiver) = self.blobs().receiver else { return };
+        receiver.requested.forget(peer);
+        for digest in receiver.retained.forget(peer) {
+            receiver.store.unpin(digest);
         }
-        for digest in taking.awaited.of(peer) {
+        for digest in receiver.awaited.of(peer) {
             self.stop_waiting(peer, digest, None);
         }
     }
 
-    /// A peer does not give a blob: its tasks that wait for it raise this; without it, there is no such blob, and they come
-    /// back unstarted.
-    fn stop_waiting(&mut self, peer: PeerId, digest: Digest, raised: Option<&str>) {
-        let Some(taking) = self.blobs().taking else { return };
-        let Some((promise, remaining)) = taking.awaited.leave(digest, peer) else { return };
+    /// Ends a peer's wait for a blob that the peer does not give. Its tasks that wait for the blob raise `raised`. Without
+    /// `raised` the blob no longer exists, and the tasks come back unstarted.
+    fn stop_waiting(&mut self, peer: PeerId, digest: Digest, raised: Option<TaskFailure<'_>>) {
+        let Some(receiver) = self.blobs().receiver else { return };
+        let Some((promise, remaining)) = receiver.awaited.leave(digest, peer) else { return };
         self.break_promise(promise, raised);
         match remaining {
             Remaining::Same => {}
-            Remaining::Nobody => self.forget_blob(digest, said(raised)),
+            Remaining::NoPeer => self.forget_blob(digest, said(raised)),
             Remaining::Next(next) if self.is_coming(digest) => {
-                let Some(taking) = self.blobs().taking else { return };
-                // What came is what the one before says that it is.
-                taking.store.begin_anew(digest);
-                taking.order(Order::Forget(digest));
+                let Some(receiver) = self.blobs().receiver else { return };
+                // The bytes so far came from the previous peer and may be wrong, so the next peer gives all of them.
+                receiver.store.begin_anew(digest);
+                receiver.send(BlobServerCommand::Forget(digest));
                 let name = BlobName { digest, size: digest.size() };
                 self.need(next, name, 0, (Shortfall::None, String::new()));
             }
@@ -270,101 +277,106 @@ pub(crate) trait TakingWork: BlobHome {
         }
     }
 
-    /// A blob cannot be had: whoever waits for it raises this.
-    fn refuse_blob(&mut self, digest: Digest, raised: &str) {
-        let waiters = self.blobs().taking.map(|taking| taking.awaited.take(digest));
+    /// Refuses a blob that cannot be had: tasks that wait for it raise `raised`.
+    fn refuse_blob(&mut self, digest: Digest, raised: TaskFailure<'_>) {
+        let waiters = self.blobs().receiver.map(|receiver| receiver.awaited.take(digest));
         for waiter in waiters.unwrap_or_default() {
             self.break_promise(waiter.promise, Some(raised));
         }
         self.forget_blob(digest, said(Some(raised)));
     }
 
-    fn break_promise(&mut self, promise: TaskId, raised: Option<&str>) {
-        if let Some(taking) = self.blobs().taking {
-            taking.provisions.settle(promise, Some(said(raised)));
+    fn break_promise(&mut self, promise: TaskId, raised: Option<TaskFailure<'_>>) {
+        if let Some(receiver) = self.blobs().receiver {
+            receiver.staged.settle(promise, Some(said(raised)));
         }
-        let Parts { core, port, .. } = self.parts();
-        core.break_promise(promise, raised.map(str::as_bytes), port.now(), port);
+        let EngineParts { core, port, .. } = self.parts();
+        let raised = raised.map(|raised| raised.encode());
+        core.break_promise(promise, raised.as_deref(), port.now(), port);
     }
 
-    /// Nobody waits for a blob that comes: it does not come any more, and those who have asked for it learn why.
+    /// Gives up a blob that no task waits for any more. Peers that requested the blob are told why.
     fn forget_blob(&mut self, digest: Digest, text: &str) {
-        let Some(taking) = self.blobs().taking else { return };
-        taking.store.give_up(digest);
-        taking.order(Order::Forget(digest));
-        // One that is here nevertheless is given to them.
+        let Some(receiver) = self.blobs().receiver else { return };
+        receiver.store.give_up(digest);
+        receiver.send(BlobServerCommand::Forget(digest));
+        // If the blob is here nevertheless, these peers get it.
         if !self.is_taken(digest) {
             self.lose_those_asked_for(digest, text);
         }
     }
 
-    /// Takes in what the depot tells.
-    fn take_news_of_depot(&mut self, now: u64) {
-        let Some(taking) = self.blobs().taking else { return };
-        for (digest, text) in std::mem::take(&mut taking.hopeless) {
-            self.refuse_blob(digest, &format!("\0{text}"));
+    /// Handles the events of the blob server.
+    fn take_server_events(&mut self, now: u64) {
+        let Some(receiver) = self.blobs().receiver else { return };
+        for (digest, text) in std::mem::take(&mut receiver.hopeless) {
+            self.refuse_blob(digest, TaskFailure::of_text(FailureKind::NoMemory, &text));
         }
-        for news in self.blob_look().taking.map(Taking::take_news).unwrap_or_default() {
-            match news {
-                News::Here { digest, fetched } => {
-                    // What was given up and named again meanwhile has yet to come.
+        for event in self.blob_look().receiver.map(BlobReceiver::take_events).unwrap_or_default() {
+            match event {
+                BlobServerEvent::Here { digest, fetched } => {
+                    // A blob that was given up and named again meanwhile has yet to come.
                     if !self.is_coming(digest) {
                         self.blob_came(digest, fetched, now);
                     }
                     self.give_those_asked_for(digest);
                 }
-                // What came meanwhile, or is on its way from disk, is not lacked any more.
-                News::Lacks { name, .. } if !self.is_coming(name.digest) => {}
-                News::Lacks { name, received, shortfall, text } => {
+                // A blob that came meanwhile, or is being read back from disk, is not missing any more.
+                BlobServerEvent::Lacks { name, .. } if !self.is_coming(name.digest) => {}
+                BlobServerEvent::Lacks { name, received, shortfall, text } => {
                     self.lose_those_asked_for(name.digest, &text);
-                    match self.asked_peer(name.digest) {
+                    match self.requested_peer(name.digest) {
                         Some(peer) => self.need(peer, name, received, (shortfall, text)),
                         None => self.forget_blob(name.digest, &text),
                     }
                 }
-                // Nor with a zero: a sentence about memory.
-                News::Refused(digest, text) => self.refuse_blob(digest, &format!("\0{text}")),
-                News::Named(named) => self.answer_by_name(&named),
-                News::Gone(digests) => self.tell_gone(digests),
+                BlobServerEvent::Refused(digest, text) => {
+                    self.refuse_blob(digest, TaskFailure::of_text(FailureKind::NoMemory, &text));
+                }
+                BlobServerEvent::Named(named) => self.answer_by_name(&named),
+                BlobServerEvent::Gone(digests) => self.tell_gone(digests),
             }
         }
     }
 
-    /// Whether a blob is here, or comes.
+    /// Returns true if a blob is here, on disk, or coming.
     fn is_taken(&self, digest: Digest) -> bool {
-        self.blob_look().taking.is_some_and(|taking| taking.store.has(digest))
+        self.blob_look().receiver.is_some_and(|receiver| receiver.store.has(digest))
     }
 
-    /// Whether bytes of a blob have yet to come.
+    /// Returns true if bytes of a blob have yet to come.
     fn is_coming(&self, digest: Digest) -> bool {
-        let progress = self.blob_look().taking.and_then(|taking| taking.store.progress(digest));
+        let progress =
+            self.blob_look().receiver.and_then(|receiver| receiver.store.progress(digest));
         progress.is_some_and(|progress| !progress.is_complete)
     }
 
-    /// Who is asked for a blob.
-    fn asked_peer(&self, digest: Digest) -> Option<PeerId> {
-        self.blob_look().taking?.awaited.asked(digest)
+    /// Returns the peer that is asked for a blob.
+    fn requested_peer(&self, digest: Digest) -> Option<PeerId> {
+        self.blob_look().receiver?.awaited.requested_from(digest)
     }
 
-    /// A blob is here: those that wait for it can run.
+    /// Keeps the promises of a blob that is here now, so that the tasks that waited for it can run. Tells their peers that
+    /// the blob is here, unless it came from disk: `fetched` is `None` then.
     fn blob_came(&mut self, digest: Digest, fetched: Option<u64>, now: u64) {
-        let Some(taking) = self.blobs().taking else { return };
-        for Waiter { peer, promise } in taking.awaited.take(digest) {
+        let Some(receiver) = self.blobs().receiver else { return };
+        for BlobWaiter { peer, promise } in receiver.awaited.take(digest) {
             if let Some(fetched) = fetched {
                 self.say_blob(peer, &BlobMessage::Have { digest, fetched });
             }
-            if let Some(taking) = self.blobs().taking {
-                taking.provisions.settle(promise, None);
+            if let Some(receiver) = self.blobs().receiver {
+                receiver.staged.settle(promise, None);
             }
-            let Parts { core, port, .. } = self.parts();
+            let EngineParts { core, port, .. } = self.parts();
             core.keep_promise(promise, now, port);
         }
     }
 }
 
-/// What whoever asks for a blob is told that others were told about by this.
-fn said(raised: Option<&str>) -> &str {
-    raised.map_or("nobody has it any more", |raised| raised.trim_start_matches(['\0', '\u{1}']))
+/// Returns the text for peers that requested a blob.
+fn said(raised: Option<TaskFailure<'_>>) -> &str {
+    let text = raised.and_then(|raised| std::str::from_utf8(raised.bytes).ok());
+    text.unwrap_or("no node has it any longer")
 }
 
-impl<H: BlobHome> TakingWork for H {}
+impl<H: BlobHome> BlobReceiverWork for H {}

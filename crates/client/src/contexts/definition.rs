@@ -1,58 +1,58 @@
-//! What the layer above decides of a context, and how processes tell each other of it.
+//! Definition of a context by the layer above, and its form in messages between processes.
 
 use std::sync::Arc;
 
 use gristmill_core::ContextOptions;
 use gristmill_wire::peer::{ContextTerms, Files};
-use gristmill_wire::{ContextId, Demand, Digest};
+use gristmill_wire::{ContextId, Digest, ResourceRequest};
 
-/// Bytes of what tells contexts apart wherever they are known; a setup begins with it.
+/// Bytes of the key that identifies a context in all processes. A setup begins with it.
 pub(super) const KEY_SIZE: usize = 16;
 
-/// What the layer above decides of a context. Its bytes are opaque here but for the key that they begin with: a worker's
-/// process gets them, and knows what to do.
+/// Definition of a context by the layer above. The bytes of the setup are opaque here, except for the key that they begin
+/// with. A worker process interprets them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ContextDefinition {
-    /// For messages.
+    /// Name for messages.
     pub name: Box<str>,
-    /// What a process with the context sets up.
+    /// Setup for a process with the context.
     pub setup: Arc<[u8]>,
-    /// Workers that have it at the same time, at most.
+    /// Maximum number of workers that have it at the same time.
     pub workers_max: u16,
-    /// Processes can be forked from one in which it was set up.
+    /// True if a process in which it was set up can be forked.
     pub is_fork_safe: bool,
-    /// How long it is kept while nobody uses it, nanoseconds.
+    /// Time for which it is kept while it is unused, nanoseconds.
     pub linger_ns: u64,
-    /// Files that nodes have before it is set up there.
+    /// Files that a node must have before it is set up there.
     pub files: Arc<[Digest]>,
-    /// What each of its workers has besides a place, and how many places.
-    pub demand: Demand,
+    /// Resources of each of its workers, including the number of CPU slots.
+    pub demand: ResourceRequest,
 }
 
 impl ContextDefinition {
-    /// What the graph has to know.
+    /// Returns the options for the task graph.
     #[must_use]
     pub const fn options(&self) -> ContextOptions {
         let Self { workers_max, linger_ns, demand, .. } = *self;
         ContextOptions { workers_max, linger_ns, demand }
     }
 
-    /// Whether each worker sets it up by itself: a process that has seen its GPUs cannot be forked.
+    /// Returns true if each worker sets it up by itself. A process that has used its GPUs cannot be forked.
     pub(crate) const fn needs_own_setup(&self) -> bool {
         !self.is_fork_safe || self.demand.gpus > 0
     }
 
-    /// The key that a setup begins with.
+    /// Returns the key that a setup begins with.
     pub(crate) fn key_of(setup: &[u8]) -> &[u8] {
         &setup[..setup.len().min(KEY_SIZE)]
     }
 
-    /// Whether what was told of a setup is its key alone.
+    /// Returns true if a setup consists of its key alone.
     pub(crate) const fn is_key(setup: &[u8]) -> bool {
         setup.len() == KEY_SIZE
     }
 
-    /// What other processes are told, with the number that they are to know it by.
+    /// Returns the terms that other processes are sent. They know the context by the number `context`.
     pub(crate) fn terms(&self, context: ContextId) -> ContextTerms<'_> {
         ContextTerms {
             context,
@@ -66,8 +66,8 @@ impl ContextDefinition {
         }
     }
 
-    /// What another process has told.
-    pub(crate) fn told(terms: &ContextTerms<'_>) -> Self {
+    /// Creates a definition from the terms that another process has sent.
+    pub(crate) fn received(terms: &ContextTerms<'_>) -> Self {
         Self {
             name: String::from_utf8_lossy(terms.name).into(),
             setup: terms.setup.into(),

@@ -1,43 +1,43 @@
-//! What contexts have cost, here and on nodes.
+//! Reports on the cost and the use of contexts, here and on nodes.
 
 use gristmill_core::ContextStats;
 use gristmill_wire::peer::ContextState;
-use gristmill_wire::{ContextId, Demand, Digest};
+use gristmill_wire::{ContextId, Digest, ResourceRequest};
 
 use crate::client::Client;
 
-/// What a context cost, and was good for.
+/// Cost and use of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextReport {
-    /// What it is called.
+    /// Name of the context.
     pub name: Box<str>,
-    /// Its workers and calls.
+    /// Counts of its workers and calls.
     pub stats: ContextStats,
-    /// How long those calls took together, nanoseconds.
+    /// Total time of those calls, nanoseconds.
     pub busy_ns: u64,
-    /// What each of those workers has besides a place, and how many places.
-    pub demand: Demand,
-    /// Its setups.
+    /// Resources of each of those workers, including the number of CPU slots.
+    pub demand: ResourceRequest,
+    /// Number and cost of its setups.
     pub setups: Setups,
     /// Bytes of the files that each node has for it.
     pub disk: u64,
-    /// Why nobody can have it.
+    /// Reason why no worker can have it.
     pub failure: Option<Box<str>>,
 }
 
-/// How often something was set up, and how long that took: processes' starts are in it.
+/// Number and cost of setups. The time includes the start of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Setups {
-    /// How often.
+    /// Number of setups.
     pub count: u64,
-    /// Together, nanoseconds.
+    /// Total time, nanoseconds.
     pub took_ns: u64,
-    /// Memory that the last one left its process with, bytes.
+    /// Memory of the process after its last setup, bytes. If several nodes report it, the maximum.
     pub memory: u64,
 }
 
 impl Setups {
-    /// Adds those of a node.
+    /// Adds the setups of a node.
     pub(super) fn add(&mut self, state: &ContextState) {
         self.count = self.count.saturating_add(state.setups);
         self.took_ns = self.took_ns.saturating_add(state.setup_ns);
@@ -45,15 +45,15 @@ impl Setups {
     }
 }
 
-/// What a context came to on nodes, counted there.
+/// Totals of a context on nodes, counted there.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Departed {
+pub(super) struct RemoteContextTotals {
     deployments: u64,
     calls: u64,
     busy_ns: u64,
 }
 
-impl Departed {
+impl RemoteContextTotals {
     pub(super) fn add(&mut self, state: &ContextState) {
         self.deployments = self.deployments.saturating_add(state.deployments);
         self.calls = self.calls.saturating_add(state.calls);
@@ -62,21 +62,21 @@ impl Departed {
 }
 
 impl Client {
-    /// What a context cost, and was good for.
+    /// Returns the cost and the use of a context; `None` if it is not known.
     pub fn context_report(&self, id: ContextId) -> Option<ContextReport> {
         let mut inner = self.lock();
         inner.drain();
-        let entry = inner.lanes.contexts.entries.get(&id)?;
+        let entry = inner.port.contexts.entries.get(&id)?;
         let mut stats = inner.core.context_stats(id)?;
         let (mut setups, mut elsewhere) = (entry.setups, entry.departed);
-        let links = &inner.lanes.links;
+        let links = &inner.port.links;
         let there = links.peers().filter_map(|peer| links.get(peer)?.contexts.state(id));
         for state in there {
             stats.workers = stats.workers.saturating_add(state.workers);
             elsewhere.add(state);
             setups.add(state);
         }
-        let busy_ns = inner.lanes.scale.to_ns(stats.busy_ticks);
+        let busy_ns = inner.port.scale.to_ns(stats.busy_ticks);
         stats.deployments = stats.deployments.saturating_add(elsewhere.deployments);
         stats.calls = stats.calls.saturating_add(elsewhere.calls);
         Some(ContextReport {

@@ -1,5 +1,5 @@
-//! Contexts that the tasks of a worker name: told by the worker before the first task that does, in full where it has made
-//! them, by their key where it has only heard of them.
+//! Contexts that the tasks of a worker name. The worker defines each before the first task that names it: in full if the worker
+//! has made it, by its key if the worker has only heard of it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,27 +11,28 @@ use crate::contexts::{ContextDefinition, find_context};
 use crate::inner::Inner;
 use crate::peers::CONTEXT_SIZE;
 
-/// What the numbers of one worker stand for.
+/// The contexts behind the numbers of one worker.
 #[derive(Debug, Default)]
-pub(super) struct DeskContexts {
+pub(super) struct NestedContexts {
     by_theirs: HashMap<ContextId, Known>,
-    /// What they take together, bytes.
+    /// Total size of the entries, bytes.
     size: usize,
 }
 
 #[derive(Debug)]
 struct Known {
-    /// The context here. One that the worker has made is in use; one that it has heard of may be gone when a task names it.
+    /// The context in this client. If the worker has made it, it is in use; if the worker has only heard of it, it may be gone
+    /// when a task names it.
     ours: Option<ContextId>,
-    /// The key of one that the worker has heard of.
+    /// The key of a context that the worker has heard of.
     key: Option<Box<[u8]>>,
-    /// Why no worker here could have one that the worker has made.
+    /// Reason why no worker here could have a context that the worker has made.
     refusal: Option<Box<str>>,
     name: Box<str>,
     size: usize,
 }
 
-impl DeskContexts {
+impl NestedContexts {
     fn insert(&mut self, theirs: ContextId, known: Known) {
         self.size += known.size;
         self.by_theirs.insert(theirs, known);
@@ -43,10 +44,10 @@ impl DeskContexts {
         known.used()
     }
 
-    /// How many numbers stand for something, and what that takes together, bytes.
+    /// Returns the number of entries and their total size in bytes.
     ///
     /// # Panics
-    /// It takes something else than was counted.
+    /// If the total size differs from the recorded one.
     #[cfg(any(test, feature = "workless"))]
     pub fn audit(&self) -> (usize, usize) {
         let sizes = self.by_theirs.values().map(|known| known.size);
@@ -54,7 +55,7 @@ impl DeskContexts {
         (self.by_theirs.len(), self.size)
     }
 
-    /// All contexts here that are in use by the worker.
+    /// Returns the contexts of this client that the worker uses.
     pub fn used(self) -> impl Iterator<Item = ContextId> {
         self.by_theirs.into_values().filter_map(|known| known.used())
     }
@@ -66,16 +67,16 @@ impl Known {
     }
 }
 
-/// A context that a task is to run in.
+/// The context in which a task runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct TaskContext {
     pub context: ContextId,
-    /// It is in use for this task alone, which is to be ended once that is accepted.
+    /// True if the context is used only for this task. That use ends once the task is accepted.
     pub is_lent: bool,
 }
 
 impl Inner {
-    /// Notes what a worker's number stands for from now on; for nothing, where its worker's contexts would take too much.
+    /// Records the context behind a worker's number. Records nothing if the worker's contexts would take too much memory.
     pub(super) fn define_nested_context(
         &mut self,
         slot: SlotId,
@@ -86,7 +87,7 @@ impl Inner {
         let size =
             CONTEXT_SIZE * (1 + terms.files.iter().count()) + terms.name.len() + terms.setup.len();
         let contexts_max = self.nested.contexts_max;
-        if self.nested.desk(slot).contexts.size.saturating_add(size) > contexts_max {
+        if self.nested.session(slot).contexts.size.saturating_add(size) > contexts_max {
             return;
         }
         let name: Box<str> = String::from_utf8_lossy(terms.name).into();
@@ -97,52 +98,53 @@ impl Inner {
         let is_made = !is_key && refusal.is_none();
         let ours = is_made.then(|| self.find_or_define(terms));
         let known = Known { ours, key, refusal, name, size };
-        self.nested.desk(slot).contexts.insert(terms.context, known);
+        self.nested.session(slot).contexts.insert(terms.context, known);
     }
 
-    /// A context that a worker has made. The program may have made the same, which is told differently where its files are.
+    /// Returns a context that a worker has made. The program may have made the same context, with another description because
+    /// it has the files.
     fn find_or_define(&mut self, terms: &ContextTerms<'_>) -> ContextId {
         let key = ContextDefinition::key_of(terms.setup);
-        let known = find_context(&mut self.core, &mut self.lanes.contexts, key);
-        known.unwrap_or_else(|| self.define_context(ContextDefinition::told(terms), Vec::new()))
+        let known = find_context(&mut self.core, &mut self.port.contexts, key);
+        known.unwrap_or_else(|| self.define_context(ContextDefinition::received(terms), Vec::new()))
     }
 
-    /// What a number stands for, 0 being none.
+    /// Returns the context behind a worker's number; 0 means no context.
     ///
     /// # Errors
-    /// Why no task can name it.
+    /// The reason why no task can name the context.
     pub(super) fn named_context(
         &mut self,
         slot: SlotId,
         theirs: ContextId,
-    ) -> Result<Named, Cow<'static, str>> {
+    ) -> Result<TaskContext, Cow<'static, str>> {
         if theirs == ContextId(0) {
-            return Ok(Named { context: theirs, is_lent: false });
+            return Ok(TaskContext { context: theirs, is_lent: false });
         }
         let Some(known) =
             self.nested.desks[usize::from(slot.0)].contexts.by_theirs.get_mut(&theirs)
         else {
-            return Err("the task named a context that its worker had not defined".into());
+            return Err("the task names a context that its worker has not defined".into());
         };
         if let Some(refusal) = &known.refusal {
             return Err(refusal.to_string().into());
         }
-        let contexts = &self.lanes.contexts;
+        let contexts = &self.port.contexts;
         if let Some(context) = known.ours.filter(|&context| contexts.is_used(context)) {
-            return Ok(Named { context, is_lent: false });
+            return Ok(TaskContext { context, is_lent: false });
         }
         let key = known.key.as_deref().unwrap_or_default();
-        let (core, contexts) = (&mut self.core, &mut self.lanes.contexts);
+        let (core, contexts) = (&mut self.core, &mut self.port.contexts);
         let Some(context) = find_context(core, contexts, key) else {
             return Err(unknown(&known.name));
         };
         known.ours = Some(context);
-        Ok(Named { context, is_lent: true })
+        Ok(TaskContext { context, is_lent: true })
     }
 
-    /// A worker names a context no more.
+    /// Forgets a context that a worker does not name any more.
     pub(super) fn forget_nested_context(&mut self, slot: SlotId, theirs: ContextId, now: u64) {
-        if let Some(ours) = self.nested.desk(slot).contexts.remove(theirs) {
+        if let Some(ours) = self.nested.session(slot).contexts.remove(theirs) {
             self.let_context_go(ours, now);
         }
     }
@@ -150,7 +152,7 @@ impl Inner {
 
 fn unknown(name: &str) -> Cow<'static, str> {
     format!(
-        "context \"{name}\" is not known to the executor that runs this task: it was released, or made in a task that has \
+        "context \"{name}\" is not known to the executor that runs this task: it was released, or it was made in a task that has \
          ended"
     )
     .into()

@@ -1,14 +1,14 @@
-//! What peers answer.
+//! Answers of peers to the tasks that they were sent.
 
-use gristmill_core::{LossCause, LossReport, Payload, PeerAnswer, PeerEnd, Tags};
+use gristmill_core::{AttemptTimings, LossCause, LossReport, Payload, PeerAnswer, PeerEnd};
 use gristmill_shm::BlockPart;
 use gristmill_wire::peer::{AnswerMessage, EndKind, LossFrame, Part, Parted};
-use gristmill_wire::{FrameError, PeerId, Span};
+use gristmill_wire::{FailureKind, FrameError, PeerId, Span, TaskFailure};
 
-use super::home::{LinkHome, LinkPort, Parts};
-use crate::blobs::{BlobParts, Returned};
+use super::home::{EngineParts, LinkHome, LinkPort};
+use crate::blobs::{BlobParts, RemoteCompletion};
 
-/// The number of a cause of loss on the wire, and what goes with it.
+/// Returns the wire code of a cause of loss, and the signal or exit code that belongs to it.
 pub(super) const fn cause_word(cause: LossCause) -> (u8, i32) {
     match cause {
         LossCause::Signal(signal) => (1, signal),
@@ -33,40 +33,54 @@ fn cause(frame: &LossFrame) -> Result<LossCause, FrameError> {
 }
 
 impl BlobParts<'_> {
-    /// Takes in what came with a task, or an answer.
+    /// Stores the payload of a received task or answer.
     ///
     /// # Errors
-    /// There is no memory for it; a sentence.
+    /// Returns a sentence if there is no memory for the payload, or if it names a blob that cannot be requested here.
     pub fn take_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
         if parted.parts.is_empty() {
             return Ok(Payload::copy_from(parted.bytes));
         }
-        let parts = parted.parts.iter().map(|part| self.take_part(part));
-        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let parts = self.take_all_parts(parted)?;
         Ok(self.bundles.insert(parted.bytes, parts))
     }
 
+    /// Stores a received result, which counts towards the memory for results until it is fetched.
+    ///
+    /// # Errors
+    /// Returns a sentence if there is no memory for the result, or if it names a blob that cannot be requested here.
+    pub fn take_result(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
+        let parts = self.take_all_parts(parted)?;
+        self.bundles.keep(parted.bytes, parts).map_err(|error| error.to_string())
+    }
+
+    fn take_all_parts(&mut self, parted: &Parted<'_>) -> Result<Vec<BlockPart>, String> {
+        parted.parts.iter().map(|part| self.take_part(part)).collect()
+    }
+
     fn take_part(&mut self, part: &Part<'_>) -> Result<BlockPart, String> {
-        match (part, &mut self.taking) {
+        match (part, &mut self.receiver) {
             (Part::Bytes(bytes), _) => self.arena.store(bytes).map_err(|error| error.to_string()),
-            (Part::Blob(name), Some(taking)) => taking.take(*name),
-            (Part::Blob(name), None) => {
-                Err(format!("it names {} bytes that cannot be asked for here", name.size))
-            }
+            (Part::Blob(name), Some(receiver)) => receiver.take(*name),
+            (Part::Blob(name), None) => Err(format!(
+                "it names a blob of {} bytes, which this end may not request",
+                name.size
+            )),
         }
     }
 }
 
-/// Taking answers in.
+/// Methods that process answers.
 pub(super) trait AnswerWork: LinkHome {
-    /// Takes in one answer.
+    /// Processes one answer.
     fn take_answer(&mut self, peer: PeerId, body: &[u8], now: u64) -> Result<(), FrameError> {
         let message = AnswerMessage::read(body)?;
         let Some(link) = self.links().get(peer) else { return Ok(()) };
-        let started_ns = link.pulse.own_ns(message.started_ns);
+        let started_ns = link.heartbeat.own_ns(message.started_ns);
         if message.end == EndKind::Returned && message.payload.has_names() {
-            let tags = self.peer_tags(&message, started_ns);
-            let returned = Returned { task: message.task, attempt: message.attempt, tags };
+            let timings = self.peer_timings(&message, started_ns);
+            let returned =
+                RemoteCompletion { task: message.task, attempt: message.attempt, timings };
             return self.await_result(peer, returned, &message.payload);
         }
         let node = &link.name;
@@ -80,9 +94,11 @@ pub(super) trait AnswerWork: LinkHome {
                     cause: cause(frame)?,
                     node: (**node).into(),
                     oom: frame.oom,
-                    // A task of another engine: its id says nothing here, that there is one does.
+                    // The frame does not say for which task the worker was killed, and only the presence of an id counts. So
+                    // the id of the lost task itself stands in.
                     killed_for: frame.is_bystander.then_some(message.task),
                     detail: frame.detail.as_str().into(),
+                    loading: frame.loading.as_str().into(),
                 })
             }
             EndKind::Stopped => PeerEnd::Stopped,
@@ -95,45 +111,46 @@ pub(super) trait AnswerWork: LinkHome {
                 PeerEnd::ContextFailed(format!("on node {node}: {text}").into())
             }
             kind @ (EndKind::Returned | EndKind::Raised | EndKind::TimedOut) => {
-                // Only what was returned is brought home: nobody would see to a blob that anything else names.
+                // A returned value with blobs took the path above. Other answers must not name blobs: no code would fetch them.
                 let payload = if message.payload.has_names() {
-                    Err("it names what cannot be asked for here".to_owned())
+                    Err("it names blobs, which this end may not request".to_owned())
                 } else {
-                    self.port_mut().receive_parted(&message.payload)
+                    self.port_mut().receive_result(&message.payload)
                 };
                 match (kind, payload) {
                     (EndKind::Returned, Ok(value)) => PeerEnd::Returned(value),
                     (EndKind::TimedOut, Ok(raised)) => PeerEnd::TimedOut(Some(raised)),
                     (_, Ok(raised)) => PeerEnd::Raised(raised),
                     (_, Err(text)) => {
-                        PeerEnd::Raised(Payload::from(format!("\0{text}").into_bytes()))
+                        let failure = TaskFailure::of_text(FailureKind::NoMemory, &text);
+                        PeerEnd::Raised(Payload::from(failure.encode()))
                     }
                 }
             }
         };
-        let tags = self.peer_tags(&message, started_ns);
-        let answer = PeerAnswer { task: message.task, attempt: message.attempt, end, tags };
-        let Parts { core, port, .. } = self.parts();
+        let timings = self.peer_timings(&message, started_ns);
+        let answer = PeerAnswer { task: message.task, attempt: message.attempt, end, timings };
+        let EngineParts { core, port, .. } = self.parts();
         let _ = core.peer_answered(peer, answer, now, port);
         Ok(())
     }
 
-    /// The tags of a run in ticks of this side.
-    fn peer_tags(&self, message: &AnswerMessage<'_>, started_ns: u64) -> Tags {
+    /// Returns the timings of a run in ticks of this side.
+    fn peer_timings(&self, message: &AnswerMessage<'_>, started_ns: u64) -> AttemptTimings {
         let scale = self.port().scale();
         let span = |span: Span| Span::from_ticks(scale.from_ns(span.ticks()));
         let view = self.core().submitted_ticks(message.task).unwrap_or(0);
         let drained = self.port().now_ticks();
-        // The clocks agree up to half a round trip: a run lies between its submission and its answer.
+        // The clocks agree only to within half a round trip, but a run lies between its submission and its answer.
         let started = self.port().ticks_at(started_ns).clamp(view, drained.max(view));
-        Tags {
+        AttemptTimings {
             started_ticks: if message.started_ns == 0 { 0 } else { started },
             claimed_before: span(message.claimed_before),
             ran: span(message.ran),
             published_after: span(message.published_after),
             drained_after: Span::from_ticks(drained.saturating_sub(view)),
-            temperature: message.temperature,
-            ..Tags::default()
+            worker_state: message.worker_state,
+            ..AttemptTimings::default()
         }
     }
 }

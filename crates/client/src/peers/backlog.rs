@@ -1,16 +1,16 @@
-//! What waits for a peer that does not read, and what it has not confirmed: bounded, since a peer may send what has to be
-//! answered and read nothing.
+//! Limits on what waits for a peer that does not read, and on what it has not confirmed. A peer may send messages that require
+//! answers and read none of them.
 //!
-//! Who reads slowly is not to blame: large results wait for it, however many they are, while it confirms some now and then.
+//! A slow reader is not at fault: any number of large results waits for it while it confirms some of them now and then.
 
-/// What may wait for one peer.
+/// Limits on what may wait for one peer.
 #[derive(Debug, Clone, Copy)]
 pub struct BacklogLimits {
-    /// Bytes that may wait for a peer which confirms nothing for a while.
+    /// Bytes that may wait for a peer that confirms nothing for a while (`PATIENCE_NS`).
     pub unread: usize,
-    /// Bytes of short words that may wait: as many as for two million tasks that are cancelled at once.
+    /// Bytes of control messages that may wait: enough to cancel two million tasks at once.
     pub words: usize,
-    /// Answers that a peer may not have confirmed: more than a session holds of the shortest.
+    /// Answers that a peer may leave unconfirmed: more than a session holds of the shortest ones.
     pub answers: usize,
 }
 
@@ -20,61 +20,61 @@ impl Default for BacklogLimits {
     }
 }
 
-/// For how long a peer may confirm nothing of what waits for it, nanoseconds: a chunk is confirmed in this time even by one
-/// that gets forty kilobytes a second.
+/// Longest time for which a peer may confirm nothing while too much waits for it, nanoseconds. Even a peer that receives forty
+/// kilobytes a second confirms a chunk within this time.
 const PATIENCE_NS: u64 = 30_000_000_000;
 
-/// Why a peer has to be given up.
+/// Reason to give up a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Excess {
-    /// It does not read.
-    #[error("it has read nothing for {} s, and {size} bytes wait for it", PATIENCE_NS / 1_000_000_000)]
+    /// The peer does not read.
+    #[error("it has read nothing for {} s, while {size} bytes wait for it", PATIENCE_NS / 1_000_000_000)]
     Unread {
-        /// Bytes that wait.
+        /// Bytes waiting for the peer.
         size: usize,
     },
-    /// It asks for words and does not read them.
+    /// The peer requests control messages and does not read them.
     #[error(
-        "{size} bytes of short words wait for it, of which {limit} may: it does not read what it asks for"
+        "{size} bytes of control messages wait for it, and the limit is {limit}: it does not read the answers to its requests"
     )]
     Words {
-        /// Bytes that wait.
+        /// Bytes waiting for the peer.
         size: usize,
-        /// Bytes that may.
+        /// Bytes that may wait.
         limit: usize,
     },
-    /// It does not say that it has what it was answered.
-    #[error("it has not confirmed {count} answers to its tasks, of which {limit} may be under way")]
+    /// The peer does not confirm the answers that it was sent.
+    #[error("it has not confirmed {count} answers to its tasks, and the limit is {limit}")]
     Answers {
-        /// Answers that it has not confirmed.
+        /// Answers that the peer has not confirmed.
         count: usize,
-        /// Those that it may not have.
+        /// Answers that it may leave unconfirmed.
         limit: usize,
     },
 }
 
-/// What waits for a peer.
+/// Amounts waiting for a peer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
-    /// Bytes.
+    /// Bytes in total.
     pub size: usize,
-    /// Of these, those of short words, or a few more.
+    /// Bytes of control messages among them, or slightly more.
     pub words: usize,
-    /// Answers that were not confirmed.
+    /// Answers that the peer has not confirmed.
     pub answers: usize,
-    /// The last chunk that was confirmed.
+    /// Number of the last chunk that the peer has confirmed.
     pub confirmed: u64,
 }
 
-/// What is known of a peer's reading.
+/// Record of a peer's reading progress.
 #[derive(Debug, Default)]
-pub(super) struct Backlog {
-    /// The last chunk that was confirmed, and when that was seen, or when too much began to wait.
+pub(super) struct StallDetector {
+    /// The last confirmed chunk, and the time when it was noticed or when too much began to wait.
     confirmed: (u64, u64),
 }
 
-impl Backlog {
-    /// Looks at what waits; gives why that is too much.
+impl StallDetector {
+    /// Checks the amounts waiting for a peer; returns the limit that they exceed, if any.
     pub fn check(&mut self, waiting: Waiting, limits: &BacklogLimits, now: u64) -> Option<Excess> {
         let Waiting { size, words, answers, confirmed } = waiting;
         if size <= limits.unread || confirmed != self.confirmed.0 {
@@ -103,16 +103,16 @@ mod tests {
 
     #[test]
     fn who_reads_nothing_is_given_up_after_a_while() {
-        let mut backlog = Backlog::default();
+        let mut backlog = StallDetector::default();
         assert_eq!(backlog.check(waiting(100, 0), &LIMITS, PATIENCE_NS), None, "it is not much");
         assert_eq!(backlog.check(waiting(101, 0), &LIMITS, 2 * PATIENCE_NS - 1), None);
         let excess = backlog.check(waiting(500, 0), &LIMITS, 2 * PATIENCE_NS).expect("too long");
-        assert_eq!(excess.to_string(), "it has read nothing for 30 s, and 500 bytes wait for it");
+        assert_eq!(excess.to_string(), "it has read nothing for 30 s, while 500 bytes wait for it");
     }
 
     #[test]
     fn who_reads_slowly_is_not() {
-        let mut backlog = Backlog::default();
+        let mut backlog = StallDetector::default();
         for turn in 1..100 {
             let now = turn * (PATIENCE_NS - 1);
             assert_eq!(backlog.check(waiting(1 << 40, turn), &LIMITS, now), None);
@@ -121,10 +121,10 @@ mod tests {
 
     #[test]
     fn words_and_answers_that_are_asked_for_have_limits_of_their_own() {
-        let mut backlog = Backlog::default();
+        let mut backlog = StallDetector::default();
         let most = Waiting { words: 10, answers: 3, ..waiting(10, 0) };
         assert_eq!(backlog.check(most, &LIMITS, 0), None);
-        let check = |waiting| Backlog::default().check(waiting, &LIMITS, 0);
+        let check = |waiting| StallDetector::default().check(waiting, &LIMITS, 0);
         let words = check(Waiting { words: 11, ..most });
         assert_eq!(words, Some(Excess::Words { size: 11, limit: 10 }));
         let answers = check(Waiting { answers: 4, ..most });

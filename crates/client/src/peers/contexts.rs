@@ -1,32 +1,34 @@
-//! Contexts across links: told to peers before the first task that names them, or that may submit such a task; taken in from
-//! them, and their state told back. Clients tell leases of those of the program, and leases their clients of those that tasks
-//! there have made: such tasks may be run elsewhere.
+//! Contexts across links. An engine tells a peer of a context before it sends the first task that names the context or that may
+//! submit such a task. It defines the peer's contexts here, and tells the peer their states. Clients tell leases of the
+//! program's contexts. Leases tell their clients of the contexts that tasks there have made, because tasks that name them may
+//! run elsewhere.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use gristmill_core::Floor;
 use gristmill_wire::peer::{ContextState, ContextTerms, Control};
 use gristmill_wire::{ContextId, Digest, PeerId};
 
-use super::definitions::DEFINITIONS_MAX;
-use super::home::{LinkHome, LinkPort, Parts};
+use super::home::{EngineParts, LinkHome, LinkPort};
 use super::link::LinkError;
+use super::peer_functions::DEFINITIONS_MAX;
 use super::sending::Sending;
 use crate::contexts::ContextDefinition;
 
-/// What a context takes besides its bytes, about: as many as a lease can look through.
+/// Approximate cost of a context besides its bytes: the limit then admits only as many contexts as a lease can scan.
 pub const CONTEXT_SIZE: usize = 64 << 10;
 
-/// What the two ends of a link know of each other's contexts.
+/// Contexts of each end of a link that the other end knows.
 #[derive(Debug, Default)]
 pub struct LinkContexts {
-    /// Ours that the other end was told of.
-    told: HashSet<ContextId>,
-    /// How far ours had changed when it was told of all.
-    told_version: u64,
-    /// What became there of those.
+    /// Contexts of this side that the other end was told of.
+    defined: HashSet<ContextId>,
+    /// Version of this side's contexts when the other end was last told of all of them.
+    reported_version: u64,
+    /// States of those contexts at the other end.
     states: HashMap<ContextId, ContextState>,
-    /// What the other end's ids stand for here.
+    /// Contexts here that the other end's ids stand for.
     by_theirs: BTreeMap<ContextId, Known>,
     size: usize,
 }
@@ -35,45 +37,45 @@ pub struct LinkContexts {
 struct Known {
     ours: ContextId,
     size: usize,
-    /// What the other end was told of it last.
+    /// State that the other end was told last.
     state: ContextState,
 }
 
 impl LinkContexts {
-    /// What became of one of ours at the other end.
+    /// Returns the state of one of this side's contexts at the other end.
     pub fn state(&self, ours: ContextId) -> Option<&ContextState> {
         self.states.get(&ours)
     }
 
-    /// What became there of all of them.
+    /// Returns the states of all of this side's contexts at the other end.
     pub fn states(&self) -> impl Iterator<Item = &ContextState> {
         self.states.values()
     }
 
-    /// What one of the other end's ids stands for here.
+    /// Returns the context here that one of the other end's ids stands for.
     fn ours(&self, theirs: ContextId) -> Option<ContextId> {
         self.by_theirs.get(&theirs).map(|known| known.ours)
     }
 
-    /// Which of the other end's ids stands for a context here.
+    /// Returns the other end's id of a context here.
     fn theirs(&self, ours: ContextId) -> Option<ContextId> {
         let mut known = self.by_theirs.iter().filter(|(_, known)| known.ours == ours);
         known.next().map(|(&theirs, _)| theirs)
     }
 
-    /// All contexts here that the other end's stand for.
+    /// Returns all contexts here that the other end's ids stand for.
     pub fn all_ours(&self) -> Vec<ContextId> {
         self.by_theirs.values().map(|known| known.ours).collect()
     }
 }
 
-/// Telling peers of contexts.
+/// Methods that tell peers of contexts.
 pub trait ContextTelling: LinkPort {
-    /// What a context that a task names which goes to a peer is called there: by this side's number, of which the peer is told
-    /// first; by the peer's own, if that has told of it.
+    /// Returns the id of a context for a task that goes to a peer: the peer's own id if the peer has told of the context,
+    /// otherwise this side's id. Tells the peer of the context first if it does not know it.
     fn name_context(&mut self, peer: PeerId, context: ContextId) -> ContextId {
         let Some(link) = self.links().get(peer) else { return context };
-        if context == ContextId(0) || link.contexts.told.contains(&context) {
+        if context == ContextId(0) || link.contexts.defined.contains(&context) {
             return context;
         }
         if let Some(theirs) = link.contexts.theirs(context) {
@@ -83,25 +85,44 @@ pub trait ContextTelling: LinkPort {
         context
     }
 
-    /// Tells a peer what a context is.
+    /// Returns the id of a context at a peer that knows it; 0 stands for no context.
+    fn known_name(&self, peer: PeerId, context: ContextId) -> Option<ContextId> {
+        let contexts = &self.links().get(peer)?.contexts;
+        if context == ContextId(0) || contexts.defined.contains(&context) {
+            return Some(context);
+        }
+        contexts.theirs(context).map(ContextId::of_receiver)
+    }
+
+    /// Returns the context here that a peer's id stands for, where 0 is no context; `None` if it is not known here any more.
+    fn find_named(&self, peer: PeerId, named: ContextId) -> Option<ContextId> {
+        let contexts = &self.links().get(peer)?.contexts;
+        match named.own() {
+            _ if named == ContextId(0) => Some(named),
+            Some(ours) => contexts.defined.get(&ours).copied(),
+            None => contexts.ours(named),
+        }
+    }
+
+    /// Sends a peer the definition of a context.
     fn tell_context(&mut self, peer: PeerId, context: ContextId) {
         let Some(definition) = self.contexts().get(context).cloned() else { return };
         let Some(link) = self.links_mut().get_mut(peer) else { return };
-        link.contexts.told.insert(context);
+        link.contexts.defined.insert(context);
         definition.terms(context).write(&mut link.out);
     }
 
-    /// Tells a peer of all contexts of this side that are new, before a task goes there: tasks that it submits may name them,
-    /// and what it has got may hold their keys alone.
+    /// Tells a peer of all new contexts of this side before a task goes there: tasks that the peer submits may name them, and
+    /// values that it received may hold only their keys.
     #[inline]
     fn tell_new_contexts(&mut self, peer: PeerId) {
         let version = self.contexts().version();
-        if self.links().get(peer).is_some_and(|link| link.contexts.told_version != version) {
+        if self.links().get(peer).is_some_and(|link| link.contexts.reported_version != version) {
             self.tell_all_contexts(peer, version);
         }
     }
 
-    /// Tells a peer of the contexts of the one whose task goes there.
+    /// Tells a peer of the contexts of `from`, because a task of `from` goes to the peer.
     #[cold]
     fn tell_contexts_of(&mut self, peer: PeerId, from: PeerId) {
         let Some(link) = self.links().get(from) else { return };
@@ -110,23 +131,23 @@ pub trait ContextTelling: LinkPort {
         }
     }
 
-    /// Tells a peer of all contexts of this side. A client does so even where the lease has told of one: there may be nobody
-    /// left there who uses it.
+    /// Tells a peer of all contexts of this side. A client does so even if the lease has told of the same context: the context
+    /// may have no user left at the lease.
     #[cold]
     fn tell_all_contexts(&mut self, peer: PeerId, version: u64) {
         for (context, uses) in self.contexts().in_use() {
             let links = self.links();
             let Some(link) = links.get(peer) else { return };
             let all = links.peers().filter_map(|one| links.get(one));
-            let told_here = all.filter(|one| one.contexts.theirs(context).is_some()).count();
-            let is_own = uses as usize > told_here;
+            let received_here = all.filter(|one| one.contexts.theirs(context).is_some()).count();
+            let is_own = uses as usize > received_here;
             let is_theirs = links.is_lease && link.contexts.theirs(context).is_some();
-            if is_own && !is_theirs && !link.contexts.told.contains(&context) {
+            if is_own && !is_theirs && !link.contexts.defined.contains(&context) {
                 self.tell_context(peer, context);
             }
         }
         if let Some(link) = self.links_mut().get_mut(peer) {
-            link.contexts.told_version = version;
+            link.contexts.reported_version = version;
         }
     }
 
@@ -135,7 +156,7 @@ pub trait ContextTelling: LinkPort {
         let links = self.links_mut();
         for peer in links.peers() {
             let Some(link) = links.get_mut(peer) else { continue };
-            if link.contexts.told.remove(&context) {
+            if link.contexts.defined.remove(&context) {
                 link.contexts.states.remove(&context);
                 Control::ForgetContext { context }.write(&mut link.out);
                 links.has_outgoing = true;
@@ -146,9 +167,9 @@ pub trait ContextTelling: LinkPort {
 
 impl<P: LinkPort> ContextTelling for P {}
 
-/// Contexts of the other end.
+/// Methods that handle the contexts of the other end.
 pub(super) trait ContextWork: LinkHome {
-    /// Makes a peer's context one of this engine's.
+    /// Defines a peer's context in this engine.
     fn take_context(&mut self, peer: PeerId, terms: &ContextTerms<'_>) -> Result<(), LinkError> {
         let theirs = terms.context;
         let Some(link) = self.links().get(peer) else { return Ok(()) };
@@ -163,7 +184,7 @@ pub(super) trait ContextWork: LinkHome {
             let name = String::from_utf8_lossy(terms.name).into_owned();
             return Err(LinkError::Definitions { name, size });
         }
-        let definition = ContextDefinition::told(terms);
+        let definition = ContextDefinition::received(terms);
         let options = definition.options();
         let ours = self.port_mut().contexts_mut().define(definition);
         self.parts().core.define_context(ours, options);
@@ -181,34 +202,37 @@ pub(super) trait ContextWork: LinkHome {
         Ok(())
     }
 
-    /// A client has told of a context of which this side has told it. This side gives way, and names the client's from now
-    /// on: else each would keep it for the other, for ever.
+    /// Withdraws this side's id of a context that the client has told of as well, and uses the client's id from now on.
+    /// Otherwise each side would keep the context for the other, for ever.
     fn untell_context(&mut self, peer: PeerId, ours: ContextId) {
         let Some(link) = self.links_mut().get_mut(peer) else { return };
-        if link.contexts.told.remove(&ours) {
+        if link.contexts.defined.remove(&ours) {
             link.contexts.states.remove(&ours);
             self.port_mut().say(peer, &Control::ForgetContext { context: ours });
         }
     }
 
-    /// A peer names a context no more.
+    /// Forgets a context that a peer does not name any more.
     fn forget_context(&mut self, peer: PeerId, theirs: ContextId, now: u64) {
         let Some(link) = self.links_mut().get_mut(peer) else { return };
         let Some(known) = link.contexts.by_theirs.remove(&theirs) else { return };
         link.contexts.size -= known.size;
+        let EngineParts { core, port, .. } = self.parts();
+        core.set_peers_floor((peer, known.ours), (Floor::NONE, 0), now, port);
         self.release_context(known.ours, now);
     }
 
-    /// One use less of a context here.
+    /// Releases one use of a context here; forgets the context after its last use.
     fn release_context(&mut self, ours: ContextId, now: u64) {
         if self.port_mut().contexts_mut().release(ours) {
-            let Parts { core, port, .. } = self.parts();
+            let EngineParts { core, port, .. } = self.parts();
             core.forget_context(ours, now, port);
         }
     }
 
-    /// The context here that a task of a peer names, 0 being none; nothing for one that is known here no more, which the peer
-    /// had not heard. One of this side's own gains a use until [`Self::release_context`].
+    /// Returns the context here that a peer's task names, where 0 is no context. Returns `None` if this side does not know the
+    /// context any more and the peer had not heard of that. A context of this side gains a use, which [`Self::release_context`]
+    /// takes away.
     fn take_named(
         &mut self,
         peer: PeerId,
@@ -221,44 +245,44 @@ pub(super) trait ContextWork: LinkHome {
         let Some(ours) = named.own() else {
             return link.contexts.ours(named).map(Some).ok_or(LinkError::Context(named));
         };
-        if !link.contexts.told.contains(&ours) {
+        if !link.contexts.defined.contains(&ours) {
             return Ok(None);
         }
         let contexts = self.port_mut().contexts_mut();
         let options = contexts.get(ours).map(ContextDefinition::options);
         let Some(options) = options.filter(|_| contexts.use_again(ours)) else { return Ok(None) };
-        // Nobody here would name it any more, perhaps: but for this task.
+        // This task may be the only user of the context here.
         self.parts().core.define_context(ours, options);
         Ok(Some(ours))
     }
 
-    /// Notes what became of one of ours at a peer.
+    /// Records the state of one of this side's contexts at a peer.
     fn take_context_state(&mut self, peer: PeerId, state: ContextState) {
         if let Some(link) = self.links_mut().get_mut(peer)
-            && link.contexts.told.contains(&state.context)
+            && link.contexts.defined.contains(&state.context)
         {
             link.contexts.states.insert(state.context, state);
-            // Its tasks may have waited for the context's files, and could not be given back.
+            // Tasks there may have waited for the context's files, and could not be given back until now.
             self.parts().core.peer_supplied(peer);
         }
     }
 
-    /// Tells peers of contexts with which workers came up or ran what tasks submitted: before the answers of those.
+    /// Tells peers of contexts with which workers came up or ran nested tasks. This precedes the answers of those tasks.
     fn tell_context_changes(&mut self) {
         let changes = self.core().context_changes();
-        if self.links().told_changes == changes {
+        if self.links().reported_changes == changes {
             return;
         }
-        self.links_mut().told_changes = changes;
+        self.links_mut().reported_changes = changes;
         for peer in self.links().peers() {
             self.tell_context_states(peer);
         }
     }
 
-    /// Tells a peer what has changed of its contexts here.
+    /// Sends a peer the states of its contexts here that have changed.
     fn tell_context_states(&mut self, peer: PeerId) {
         let Some(link) = self.links().get(peer) else { return };
-        let mut news = Vec::new();
+        let mut changed = Vec::new();
         for (&theirs, known) in &link.contexts.by_theirs {
             let Some(stats) = self.core().context_stats(known.ours) else { continue };
             let setups = self.port().contexts().setups(known.ours);
@@ -273,12 +297,12 @@ pub(super) trait ContextWork: LinkHome {
                 busy_ns: self.port().scale().to_ns(stats.nested_ticks),
             };
             if state != known.state {
-                news.push(state);
+                changed.push(state);
             }
         }
-        self.links_mut().has_outgoing |= !news.is_empty();
+        self.links_mut().has_outgoing |= !changed.is_empty();
         let Some(link) = self.links_mut().get_mut(peer) else { return };
-        for state in news {
+        for state in changed {
             state.write(&mut link.out);
             if let Some(known) = link.contexts.by_theirs.get_mut(&state.context) {
                 known.state = state;

@@ -1,18 +1,20 @@
-//! Where a chunk ends: behind a message, if one ends within it. Else nobody could read anything for as long as more is added
-//! than leaves. What is left of a message goes alone, so that what is behind it can be told from it.
+//! End of a chunk. A chunk ends after a complete message if one ends within it. Otherwise the receiver could read nothing for
+//! as long as messages are added faster than they leave. The rest of a split message goes into chunks of its own, so that the
+//! receiver can tell the next message from it.
 
 use gristmill_wire::peer::Messages;
 
-/// Where a chunk ends, and what is left then of the message in which it does.
+/// End of a chunk, and the rest of the message that it splits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cut {
     /// Bytes that go into the chunk.
     pub end: usize,
-    /// Bytes of the message that goes on in the next chunk; 0: it is whole.
+    /// Bytes of the split message that go into the next chunks; 0 if no message is split.
     pub amid: usize,
 }
 
-/// Cuts a chunk of at most `size` bytes off whole messages, of the first of which only the last `amid` bytes may be there.
+/// Cuts a chunk of at most `size` bytes from `out`, which holds whole messages; of the first one it may hold only the last
+/// `amid` bytes.
 pub(super) fn cut(out: &[u8], amid: usize, size: usize) -> Cut {
     if (1..=size).contains(&amid) {
         return Cut { end: amid, amid: 0 };
@@ -38,7 +40,7 @@ mod tests {
 
     use super::*;
 
-    /// Three messages, and where each ends.
+    /// Returns three messages, and the offset at which each ends.
     fn messages() -> (Vec<u8>, Vec<usize>) {
         let (mut out, mut ends) = (Vec::new(), Vec::new());
         for text in ["one", "a longer one, which is not in one piece", "three"] {

@@ -1,21 +1,21 @@
-//! Addresses that are dialled: when, with which lease, how long after one did not answer, and which are given up.
+//! Schedule of the addresses that are dialled: times, leases, pauses after failures, and addresses that are given up.
 
-use super::trouble::Trouble;
+use super::handshake_failure::HandshakeFailure;
 
-/// Pause before an address is dialled again, and the longest that it grows to by doubling, nanoseconds.
+/// Pause before an address is dialled again, and the longest pause after doubling, nanoseconds.
 const REDIAL_NS: (u64, u64) = (50_000_000, 2_000_000_000);
 
 /// An address that is dialled.
 #[derive(Debug)]
 struct Dial {
     address: String,
-    /// When to dial next; `u64::MAX`: a connection is there, or under way.
+    /// Time of the next dial; `u64::MAX` while a connection exists or is under way.
     next_at: u64,
     pause_ns: u64,
     lease: u64,
-    /// It is dialled now: what comes of that is said, whatever becomes of the link before it.
+    /// True while it is dialled: the outcome is reported even if the previous link ends meanwhile.
     is_under_way: bool,
-    /// Nothing will ever come of it.
+    /// True if the address is never dialled again.
     is_given_up: bool,
 }
 
@@ -35,23 +35,23 @@ impl Dial {
     }
 }
 
-/// What is to become of the address whose link is gone.
+/// Action for an address whose link is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Redial {
-    /// The lease goes on: it is dialled at once.
+    /// The lease goes on: the address is dialled at once.
     Resume,
-    /// The lease is over: it is dialled for another one, later.
+    /// The lease is over: the address is dialled later, for another lease.
     Anew,
-    /// It is dialled no more: nothing would come of it.
+    /// The address is not dialled any more, because it would fail again.
     Never,
 }
 
-/// The addresses that are dialled, by place.
+/// The addresses that are dialled, by index.
 #[derive(Debug)]
 pub struct Dials(Vec<Dial>);
 
 impl Dials {
-    /// All are due at once.
+    /// Creates the schedule, in which all addresses are due at once.
     #[must_use]
     pub fn new(addresses: &[String]) -> Self {
         let entry = |address: &String| Dial {
@@ -65,7 +65,8 @@ impl Dials {
         Self(addresses.iter().map(entry).collect())
     }
 
-    /// An address that is to be dialled now, and the lease to go on with; 0 is none. Each is given once.
+    /// Returns the index of an address to dial now, and the lease to resume, where 0 is none. Each due address is returned
+    /// once.
     pub fn next_due(&mut self, now: u64) -> Option<(usize, u64)> {
         let place = self.0.iter().position(|dial| dial.next_at <= now)?;
         let dial = &mut self.0[place];
@@ -74,29 +75,29 @@ impl Dials {
         Some((place, dial.lease))
     }
 
-    /// When the next one is due; `u64::MAX` is never.
+    /// Returns the time when the next address is due; `u64::MAX` is never.
     #[must_use]
     pub fn next_at(&self) -> u64 {
         self.0.iter().map(|dial| dial.next_at).min().unwrap_or(u64::MAX)
     }
 
-    /// The address at a place.
+    /// Returns the address at an index.
     #[must_use]
     pub fn address(&self, place: usize) -> &str {
         &self.0[place].address
     }
 
-    /// Nothing came of it: another time.
+    /// Schedules another dial after a pause.
     pub fn try_later(&mut self, place: usize, now: u64) {
         self.0[place].try_later(now);
     }
 
-    /// Nothing came of the meeting at a place: another time, unless that would be the same.
-    pub fn failed(&mut self, place: usize, trouble: &Trouble, now: u64) {
-        if trouble.is_final { self.give_up(place) } else { self.try_later(place, now) }
+    /// Handles a failed handshake at an index: schedules another dial, or gives the address up if the failure is final.
+    pub fn failed(&mut self, place: usize, failure: &HandshakeFailure, now: u64) {
+        if failure.is_final { self.give_up(place) } else { self.try_later(place, now) }
     }
 
-    /// It was not known where an address leads, and now is.
+    /// Schedules a dial at once, because the name of the address was resolved.
     pub fn try_now(&mut self, place: usize, now: u64) {
         let dial = &mut self.0[place];
         dial.is_under_way = false;
@@ -105,14 +106,14 @@ impl Dials {
         }
     }
 
-    /// There is a connection to the address at a place, if it is one of these.
+    /// Records that there is a connection to the address at an index, if it is one of these.
     pub fn met(&mut self, place: Option<usize>) {
         if let Some(place) = place {
             self.0[place].is_under_way = false;
         }
     }
 
-    /// Notes that the address at a place, if any, has given a lease: with it the address is dialled when the link breaks.
+    /// Records the lease that the address at an index has given, if it is one of these: the next dial resumes this lease.
     pub fn keep(&mut self, place: Option<usize>, lease: u64) {
         if let Some(place) = place {
             self.0[place].lease = lease;
@@ -120,8 +121,8 @@ impl Dials {
         }
     }
 
-    /// Dials the address again that gave a lease, or gives it up; once at a time, or what is dialled in vain would have a
-    /// good connection replaced.
+    /// Schedules another dial of the address that gave a lease, or gives the address up. An address that is being dialled is
+    /// not scheduled again: a second connection would replace a good one.
     pub fn redial(&mut self, lease: u64, redial: Redial, now: u64) {
         if let Some(dial) = self.0.iter_mut().find(|dial| dial.lease == lease) {
             if redial != Redial::Resume {
@@ -136,17 +137,17 @@ impl Dials {
         }
     }
 
-    /// Dials the address at a place no more.
+    /// Stops dialling the address at an index.
     pub fn give_up(&mut self, place: usize) {
         self.0[place].give_up();
     }
 
-    /// Dials none of them any more.
+    /// Stops dialling all addresses.
     pub fn give_all_up(&mut self) {
         self.0.iter_mut().for_each(Dial::give_up);
     }
 
-    /// Whether there were addresses, and none is dialled any more.
+    /// Returns true if there were addresses and all of them are given up.
     #[must_use]
     pub fn are_given_up(&self) -> bool {
         !self.0.is_empty() && self.0.iter().all(|dial| dial.is_given_up)
@@ -157,7 +158,7 @@ impl Dials {
 mod tests {
     use super::*;
 
-    /// One address that was dialled at 0 and has given lease 7.
+    /// Returns the schedule of one address that was dialled at 0 and has given lease 7.
     fn linked() -> Dials {
         let mut dials = Dials::new(&["there".to_owned()]);
         assert_eq!(dials.next_due(0), Some((0, 0)));
@@ -193,11 +194,11 @@ mod tests {
     fn a_meeting_that_would_always_fail_is_tried_once() {
         let mut dials = Dials::new(&["a".to_owned(), "b".to_owned()]);
         assert_eq!((dials.next_due(0), dials.next_due(0)), (Some((0, 0)), Some((1, 0))));
-        dials.failed(0, &Trouble::passing("nobody is there"), 0);
-        dials.failed(1, &Trouble::lasting("another key"), 0);
+        dials.failed(0, &HandshakeFailure::passing("no process listens there"), 0);
+        dials.failed(1, &HandshakeFailure::lasting("another key"), 0);
         assert_eq!(dials.next_at(), REDIAL_NS.0);
         assert!(!dials.are_given_up(), "the first one is tried again");
-        dials.failed(0, &Trouble::lasting("another key"), 1);
+        dials.failed(0, &HandshakeFailure::lasting("another key"), 1);
         assert!(dials.are_given_up());
     }
 
@@ -209,7 +210,7 @@ mod tests {
         assert_eq!(dials.next_due(10), Some((0, 7)));
         dials.redial(7, Redial::Never, 20);
         dials.try_later(0, 30);
-        assert_eq!(dials.next_at(), u64::MAX, "what was under way changes nothing");
+        assert_eq!(dials.next_at(), u64::MAX, "the earlier attempt changes nothing");
         assert!(dials.are_given_up());
         assert!(!Dials::new(&[]).are_given_up(), "there was none");
     }

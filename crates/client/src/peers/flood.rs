@@ -1,4 +1,4 @@
-//! Peers that send without end.
+//! Tests of peers that send without end.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -6,9 +6,9 @@ use std::os::unix::net::UnixStream;
 use gristmill_transport::{Channel, ChannelError, ChunkHead, Flushed};
 
 use super::intake::LinkWork as _;
-use crate::workless::{Workless, end};
+use crate::workerless::{WorkerlessEngine, end};
 
-/// A connection over which something has always come: a chunk after the other with these bytes, of this kind.
+/// A connection that always has another chunk to read, with these bytes and of this kind.
 struct Flood {
     socket: UnixStream,
     kind: u8,
@@ -65,16 +65,16 @@ impl Channel for Flood {
     }
 }
 
-/// What a link carries is taken in turns with what others carry, which ends at once here.
+/// Asserts that other links are read in turn with a link that always has something to read.
 fn others_have_their_turn(kind: u8, bytes: Vec<u8>) {
-    let mut engine = Workless::new();
+    let mut engine = WorkerlessEngine::new();
     engine.inner.attach(end("flood", Flood::of(kind, bytes), 0));
     let mut node = engine.join("n1", 1);
     let task = engine.submit_one();
     node.until_sent(&mut engine);
     node.answer_plainly();
     engine.until(&mut [&mut node], |inner| inner.is_final(task));
-    assert!(engine.inner.lanes.links.has_more, "the flood goes on");
+    assert!(engine.inner.port.links.has_more, "the flood goes on");
     assert!(engine.departures().is_empty());
 }
 

@@ -1,22 +1,22 @@
-//! The client's engine as one that has links.
+//! Link interface of the client's engine.
 
 use gristmill_core::{Core, Payload};
 use gristmill_sync::clock::TickScale;
 use gristmill_wire::peer::{MessageKind, Parted};
 use gristmill_wire::{ContextId, FrameError, FunctionId, PeerId, TaskId};
 
-use super::guests::Guests;
-use super::home::{LinkHome, LinkPort, Parts};
-use super::intake::PeerNews;
+use super::home::{EngineParts, LinkHome, LinkPort};
+use super::inbound::InboundTasks;
+use super::intake::PeerEvent;
 use super::links::Links;
-use crate::blobs::{BlobHome, BlobLook, BlobParts, BlobPort, BlobWork, Returned};
+use crate::blobs::{BlobHome, BlobParts, BlobPartsRef, BlobPort, BlobWork, RemoteCompletion};
 use crate::bundle::Bundles;
-use crate::contexts::Contexts;
+use crate::client_port::ClientPort;
+use crate::contexts::ContextRegistry;
 use crate::functions::Functions;
 use crate::inner::Inner;
-use crate::lanes::Lanes;
 
-impl LinkPort for Lanes {
+impl LinkPort for ClientPort {
     type Store = Bundles;
 
     #[inline]
@@ -34,16 +34,20 @@ impl LinkPort for Lanes {
         (&mut self.links, &mut self.functions, &self.bundles)
     }
 
-    fn contexts(&self) -> &Contexts {
+    fn contexts(&self) -> &ContextRegistry {
         &self.contexts
     }
 
-    fn contexts_mut(&mut self) -> &mut Contexts {
+    fn contexts_mut(&mut self) -> &mut ContextRegistry {
         &mut self.contexts
     }
 
     fn receive_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
         self.blobs().take_parted(parted)
+    }
+
+    fn receive_result(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
+        self.blobs().take_result(parted)
     }
 
     fn function_freed(&mut self, function: FunctionId) {
@@ -75,15 +79,15 @@ impl LinkPort for Lanes {
     }
 }
 
-impl BlobPort for Lanes {
+impl BlobPort for ClientPort {
     fn blobs(&mut self) -> BlobParts<'_> {
-        let Self { arena, bundles, giving, homing, taking, .. } = self;
-        BlobParts { arena, bundles, giving, homing, taking: taking.as_mut() }
+        let Self { arena, bundles, provider, inbound_results, receiver, .. } = self;
+        BlobParts { arena, bundles, provider, inbound_results, receiver: receiver.as_mut() }
     }
 
-    fn blob_look(&self) -> BlobLook<'_> {
-        let Self { bundles, giving, homing, taking, .. } = self;
-        BlobLook { bundles, giving, homing, taking: taking.as_ref() }
+    fn blob_look(&self) -> BlobPartsRef<'_> {
+        let Self { bundles, provider, inbound_results, receiver, .. } = self;
+        BlobPartsRef { bundles, provider, inbound_results, receiver: receiver.as_ref() }
     }
 }
 
@@ -94,11 +98,11 @@ impl BlobHome for Inner {
 }
 
 impl LinkHome for Inner {
-    type Port = Lanes;
+    type Port = ClientPort;
 
     #[inline]
-    fn parts(&mut self) -> Parts<'_, Lanes> {
-        Parts { core: &mut self.core, port: &mut self.lanes, guests: &mut self.guests }
+    fn parts(&mut self) -> EngineParts<'_, ClientPort> {
+        EngineParts { core: &mut self.core, port: &mut self.port, inbound: &mut self.inbound }
     }
 
     #[inline]
@@ -107,12 +111,12 @@ impl LinkHome for Inner {
     }
 
     #[inline]
-    fn port(&self) -> &Lanes {
-        &self.lanes
+    fn port(&self) -> &ClientPort {
+        &self.port
     }
 
-    fn guests(&self) -> &Guests {
-        &self.guests
+    fn inbound(&self) -> &InboundTasks {
+        &self.inbound
     }
 
     fn settle(&mut self) {
@@ -167,17 +171,17 @@ impl LinkHome for Inner {
     fn await_result(
         &mut self,
         peer: PeerId,
-        returned: Returned,
+        returned: RemoteCompletion,
         parted: &Parted<'_>,
     ) -> Result<(), FrameError> {
         self.await_named(peer, returned, parted);
         Ok(())
     }
 
-    fn tell_news(&mut self, news: PeerNews) {
-        self.news.push_back(news);
-        if let Some(door) = &self.door {
-            door.wake();
+    fn record_event(&mut self, event: PeerEvent) {
+        self.peer_events.push_back(event);
+        if let Some(manager) = &self.connection_manager {
+            manager.wake();
         }
     }
 }

@@ -4,130 +4,130 @@ use std::sync::Arc;
 
 use gristmill_core::PeerOffer;
 use gristmill_transport::{Channel, Ready, Sleeper};
-use gristmill_wire::peer::Grant;
+use gristmill_wire::peer::LeaseGrant;
 use gristmill_wire::{Epoch, PeerId};
 
-use super::beats::Pulse;
+use super::heartbeats::LinkLiveness;
 use super::link::{Link, LinkSizes};
 use crate::blobs::BlobTraffic;
 
 /// A connection whose two ends have agreed to talk.
 pub struct NewLink {
-    /// What the other end is called, for messages.
+    /// Name of the other end, for messages.
     pub name: String,
     /// The connection.
     pub channel: Box<dyn Channel + Send>,
-    /// How often each side gives a sign of life, nanoseconds.
+    /// Interval at which each side sends heartbeats, nanoseconds.
     pub beat_ns: u64,
     /// Longest silence, nanoseconds.
     pub expiry_ns: u64,
-    /// What the other end runs for this one.
-    pub grant: Grant,
-    /// What its owner says of it, as `name=value` lines.
+    /// Workers, memory and GPUs that the other end grants this one.
+    pub grant: LeaseGrant,
+    /// Labels of the other end from its owner, as `name=value` lines.
     pub labels: String,
 }
 
-/// One link, as it is.
+/// Snapshot of one link.
 #[derive(Debug, Clone)]
 pub struct PeerView {
-    /// Its number.
+    /// Number of the peer.
     pub peer: PeerId,
-    /// What the other end is called.
+    /// Name of the other end.
     pub name: Arc<str>,
-    /// What its owner says of it, as `name=value` lines.
+    /// Labels of the other end from its owner, as `name=value` lines.
     pub labels: Arc<str>,
-    /// Whether there is a connection now.
+    /// True if there is a connection now.
     pub is_connected: bool,
-    /// It gets nothing for a while: its workers died again and again.
+    /// True if the peer gets nothing for a while because its workers died again and again.
     pub is_distrusted: bool,
-    /// From a message to its answer, nanoseconds, at best; `u64::MAX`: not known yet.
+    /// Shortest time from a heartbeat to its echo, nanoseconds; `u64::MAX` if it is not known yet.
     pub round_trip_ns: u64,
     /// Workers that are up there.
     pub workers: u32,
     /// Tasks that wait there, and tasks that its workers have.
     pub tasks: [u32; 2],
-    /// How long tasks ran there so far, together, nanoseconds.
+    /// Total time that tasks have run there so far, nanoseconds.
     pub busy_ns: u64,
-    /// Since when it is there, monotonic nanoseconds.
+    /// Time when the link was made, monotonic nanoseconds.
     pub since_ns: u64,
-    /// When it is over, monotonic nanoseconds; `u64::MAX` is not known.
+    /// Time when the other end is over, monotonic nanoseconds; `u64::MAX` if it is not known.
     pub ends_at_ns: u64,
-    /// Bytes of memory that it was granted with, and workers.
+    /// Bytes of memory, and number of workers, that the peer grants this engine.
     pub granted: (u64, u32),
-    /// Bytes that went there over the connection of now.
+    /// Bytes sent over the current connection.
     pub sent_bytes: u64,
-    /// Bytes that came from there.
+    /// Bytes received over the current connection.
     pub received_bytes: u64,
-    /// Bytes of blobs.
+    /// Counts of blob bytes for this link.
     pub blobs: BlobTraffic,
 }
 
-/// How long what peers grant was held.
+/// Resources that peers grant, multiplied by the time that they were held.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Held {
+pub struct LeaseUsage {
     /// Workers, times seconds.
     pub workers_s: f64,
     /// Gigabytes of memory, times seconds.
     pub gigabytes_s: f64,
 }
 
-impl Held {
+impl LeaseUsage {
     #[expect(clippy::cast_precision_loss, reason = "for humans")]
     fn add(&mut self, link: &Link, now: u64) {
-        let seconds = now.saturating_sub(link.pulse.since_ns) as f64 / 1e9;
+        let seconds = now.saturating_sub(link.heartbeat.since_ns) as f64 / 1e9;
         self.workers_s += f64::from(link.grant.workers) * seconds;
         self.gigabytes_s += link.grant.memory as f64 / 1e9 * seconds;
     }
 }
 
-/// All links. The number of one that is lost is used again, with another epoch.
+/// All links. The number of a lost link is used again, with another epoch.
 #[derive(Debug)]
 pub struct Links {
     links: Vec<Option<Link>>,
     epochs: Vec<Epoch>,
-    /// What those that are gone granted.
-    past: Held,
-    /// What whoever completes tasks sleeps on; without it there are no links, or nobody sleeps.
+    /// Usage of the links that are gone.
+    past: LeaseUsage,
+    /// Sleeper of the thread that completes tasks. `None` without links, or if no thread sleeps, as in simulations.
     sleeper: Option<Arc<Sleeper>>,
-    /// Some link has something to leave.
+    /// True if some link has something to send.
     pub has_outgoing: bool,
-    /// Peers know that tasks which tasks submitted wait here.
-    pub has_told_surplus: bool,
-    /// Some link's connection takes no more for now, and has more to take.
+    /// True if peers know that nested tasks wait here.
+    pub has_reported_surplus: bool,
+    /// True if some link's connection takes no more for now, although more waits for it.
     pub waits_for_room: bool,
-    /// Something that came was left where the sleeper may not see it.
+    /// True if a link must be read again at once: received data was left behind that the sleeper may not report.
     pub has_more: bool,
-    /// Until when peers that were told that nothing more comes may close their ends, monotonic nanoseconds.
+    /// Deadline for peers to close their ends after the last message to them, monotonic nanoseconds.
     pub leave_until_ns: u64,
-    /// What they were told.
+    /// The last message that peers were told.
     pub last_word: Option<String>,
-    /// This engine is a lease's: tasks come over links, and its workers are here.
+    /// True if this engine is a lease's: tasks come over links, and its workers are here.
     pub is_lease: bool,
-    /// Where whoever sleeps is told what is ready.
+    /// Buffer for the descriptors that a sleep finds ready.
     pub ready: Vec<Ready>,
-    /// Where messages are read from.
+    /// Buffer that messages are read from.
     pub chunk: Vec<u8>,
-    /// How often workers had come up with contexts when peers were told of that.
-    pub told_changes: u64,
-    /// How much goes at once, and how much before something is confirmed.
+    /// Number of context changes when peers were last told of them.
+    pub reported_changes: u64,
+    /// Limits on what is sent at once, and on what is sent before something is confirmed.
     pub sizes: LinkSizes,
-    /// Bytes of blobs of links that are gone.
+    /// Counts of blob bytes for links that are gone.
     past_blobs: BlobTraffic,
 }
 
 impl Links {
-    /// None yet; `sleeper` is what whoever completes tasks sleeps on, if anybody does.
+    /// Creates an empty table; `sleeper` is the one of the thread that completes tasks, if it sleeps.
     #[must_use]
     pub fn new(sleeper: Option<Arc<Sleeper>>, is_lease: bool) -> Self {
         Self {
             links: Vec::new(),
             epochs: Vec::new(),
-            past: Held::default(),
+            past: LeaseUsage::default(),
             sleeper,
             has_outgoing: false,
-            told_changes: 0,
+            reported_changes: 0,
             waits_for_room: false,
-            has_told_surplus: false,
+            has_reported_surplus: false,
             has_more: false,
             leave_until_ns: 0,
             last_word: None,
@@ -139,19 +139,20 @@ impl Links {
         }
     }
 
-    /// What whoever completes tasks sleeps on, if there may be links.
+    /// Returns the sleeper of the thread that completes tasks, if there may be links.
     pub fn sleeper(&self) -> Option<&Arc<Sleeper>> {
         self.sleeper.as_ref()
     }
 
-    /// Forgets who called the leader before the mutex was taken: it has looked at everything since, and is about to sleep.
+    /// Forgets calls to the leader from before the mutex was taken: the leader has checked everything since, and is about to
+    /// sleep.
     pub fn forget_calls(&self) {
         if let Some(sleeper) = self.sleeper() {
             sleeper.forget_calls();
         }
     }
 
-    /// Takes in what a sleep has told: these links are read next, the others are not.
+    /// Records the links that a sleep has found readable: these are read next, the others are not.
     pub fn note_ready(&mut self, ready: Vec<Ready>) {
         for one in ready.iter().filter(|one| one.is_readable) {
             let link = usize::try_from(one.token).ok().and_then(|place| self.links.get_mut(place));
@@ -162,7 +163,8 @@ impl Links {
         self.ready = ready;
     }
 
-    /// Looks whether anything has come, for those who do not sleep first: one system call, however many links there are.
+    /// Checks with one system call, however many links there are, whether anything has come; if so, marks all links as
+    /// readable. For threads that do not sleep first.
     pub fn look(&mut self) -> bool {
         let is_ready = self.is_used() && self.sleeper.as_ref().is_some_and(|one| one.is_ready());
         if is_ready {
@@ -171,39 +173,39 @@ impl Links {
         is_ready
     }
 
-    /// Whether there is any link.
+    /// Returns true if there is or was any link.
     #[inline]
     pub fn is_used(&self) -> bool {
         !self.links.is_empty()
     }
 
-    /// Whether some peer may not know yet that nothing more comes. One without a connection may have another one soon,
-    /// except with a lease, which nobody meets any more.
+    /// Returns true if some peer may not know yet that nothing more comes. A peer without a connection may get another one
+    /// soon, except at a lease, which accepts no connections any more.
     pub fn is_leaving(&self, now: u64) -> bool {
         let mut links = self.links.iter().flatten();
         let may_hear = |link: &Link| link.is_ending && (link.is_connected() || !self.is_lease);
         now < self.leave_until_ns && links.any(may_hear)
     }
 
-    /// The numbers among which all links are.
+    /// Returns all peer numbers that were ever used, including those without a link now.
     pub fn peers(&self) -> impl Iterator<Item = PeerId> + use<> {
         (0..self.links.len()).map(|place| PeerId(u16::try_from(place).unwrap_or(u16::MAX)))
     }
 
-    /// The link of a peer.
+    /// Returns the link of a peer.
     #[inline]
     #[must_use]
     pub fn get(&self, peer: PeerId) -> Option<&Link> {
         self.links.get(usize::from(peer.0))?.as_ref()
     }
 
-    /// The link of a peer, to be changed.
+    /// Returns the link of a peer, mutably.
     #[inline]
     pub fn get_mut(&mut self, peer: PeerId) -> Option<&mut Link> {
         self.links.get_mut(usize::from(peer.0))?.as_mut()
     }
 
-    /// Takes a link in.
+    /// Adds a link; returns its number, its epoch and the peer's offer.
     pub fn insert(&mut self, new: NewLink, now: u64) -> (PeerId, Epoch, PeerOffer) {
         let place = self.links.iter().position(Option::is_none).unwrap_or(self.links.len());
         if place == self.links.len() {
@@ -213,7 +215,7 @@ impl Links {
         let epoch = Epoch(self.epochs[place].0.wrapping_add(1));
         self.epochs[place] = epoch;
         let peer = PeerId(u16::try_from(place).unwrap_or(u16::MAX));
-        let pulse = Pulse::new(new.beat_ns, new.expiry_ns, now);
+        let pulse = LinkLiveness::new(new.beat_ns, new.expiry_ns, now);
         let mut link = Link::new(new.name.into(), epoch, (new.channel, self.sizes), pulse);
         let ends_at_ns = now.saturating_add(new.grant.ends_in_ns);
         link.ends_at_ns = ends_at_ns;
@@ -221,21 +223,21 @@ impl Links {
         link.labels = new.labels.into();
         self.links[place] = Some(link);
         self.watch(peer);
-        let Grant { workers, memory, gpus, .. } = new.grant;
+        let LeaseGrant { workers, memory, gpus, .. } = new.grant;
         let gpus = gpus.count_ones();
         (peer, epoch, PeerOffer { workers, round_trip_ns: 0, ends_at_ns, memory, gpus })
     }
 
-    /// Has the sleeper look at a link's connection, as it has to be looked at now.
+    /// Has the sleeper watch a link's connection for the events that are of interest now.
     pub fn watch(&self, peer: PeerId) {
         let channel = self.get(peer).and_then(Link::channel);
         if let (Some(channel), Some(sleeper)) = (channel, &self.sleeper) {
-            // A descriptor that cannot be watched is found by its silence.
+            // If the sleeper cannot watch a descriptor, the link expires because nothing is read from it.
             let _ = sleeper.watch(channel.descriptor(), u64::from(peer.0), channel.interest());
         }
     }
 
-    /// Gives a link's connection up.
+    /// Gives up a link's connection.
     pub fn disconnect(&mut self, peer: PeerId) {
         let channel = self.get_mut(peer).and_then(Link::disconnect);
         if let (Some(channel), Some(sleeper)) = (channel, &self.sleeper) {
@@ -243,7 +245,7 @@ impl Links {
         }
     }
 
-    /// Forgets a link.
+    /// Removes a link and returns it.
     pub fn remove(&mut self, peer: PeerId, now: u64) -> Option<Link> {
         self.disconnect(peer);
         let link = self.links.get_mut(usize::from(peer.0))?.take()?;
@@ -252,20 +254,20 @@ impl Links {
         Some(link)
     }
 
-    /// How long what peers grant was held so far.
-    pub fn held(&self, now: u64) -> Held {
+    /// Returns the usage of what peers have granted so far.
+    pub fn held(&self, now: u64) -> LeaseUsage {
         let mut held = self.past;
         self.links.iter().flatten().for_each(|link| held.add(link, now));
         held
     }
 
-    /// Bytes of blobs, of all links that are or were.
+    /// Returns the counts of blob bytes of all links, present and past.
     pub fn blob_traffic(&self) -> BlobTraffic {
         let traffic = self.links.iter().flatten().map(|link| link.traffic);
         traffic.fold(self.past_blobs, BlobTraffic::plus)
     }
 
-    /// All links, as they are.
+    /// Returns a snapshot of each link.
     pub fn views(&self) -> Vec<PeerView> {
         let view = |peer: PeerId| {
             let link = self.get(peer)?;
@@ -276,11 +278,11 @@ impl Links {
                 labels: Arc::clone(&link.labels),
                 is_connected: link.is_connected(),
                 is_distrusted: false,
-                round_trip_ns: link.pulse.round_trip_ns,
-                workers: link.pulse.last.workers,
-                tasks: [link.pulse.last.waiting, link.pulse.last.running],
-                busy_ns: link.pulse.last.busy_ns,
-                since_ns: link.pulse.since_ns,
+                round_trip_ns: link.heartbeat.round_trip_ns,
+                workers: link.heartbeat.last.workers,
+                tasks: [link.heartbeat.last.waiting, link.heartbeat.last.running],
+                busy_ns: link.heartbeat.last.busy_ns,
+                since_ns: link.heartbeat.since_ns,
                 ends_at_ns: link.ends_at_ns,
                 granted: (link.grant.memory, link.grant.workers),
                 sent_bytes: bytes(|channel| channel.sent_bytes()),
@@ -294,12 +296,12 @@ impl Links {
 
 #[cfg(test)]
 mod tests {
-    use gristmill_transport::{ChunkHead, Flushed, InprocChannel, Rest, pair};
+    use gristmill_transport::{ChunkHead, Flushed, InprocChannel, WakeReason, pair};
     use std::time::Duration;
 
     use super::*;
 
-    /// Links that have been read to their end, and the other ends of their connections.
+    /// Returns links that have been read to their end, and the other ends of their connections.
     fn quiet(count: usize) -> (Links, Vec<InprocChannel>) {
         let mut links = Links::new(Some(Arc::new(Sleeper::new().expect("descriptors"))), false);
         let mut others = Vec::new();
@@ -310,7 +312,7 @@ mod tests {
                 channel: Box::new(ours),
                 beat_ns: 1,
                 expiry_ns: 1,
-                grant: Grant::NOTHING,
+                grant: LeaseGrant::NOTHING,
                 labels: String::new(),
             };
             let (peer, ..) = links.insert(new, 0);
@@ -340,7 +342,7 @@ mod tests {
         let sleeper = Arc::clone(links.sleeper().expect("there is one"));
         let mut ready = Vec::new();
         let rest = sleeper.sleep(&mut ready, Some(Duration::ZERO)).expect("nothing fails");
-        assert_eq!(rest, Rest::Ready);
+        assert_eq!(rest, WakeReason::Ready);
         links.note_ready(ready);
         assert_eq!(readable(&links), [1]);
     }

@@ -1,53 +1,57 @@
-//! Links to engines on other nodes: tasks that go there, and tasks that come from there.
+//! Links to engines on other nodes: tasks that are sent there, and tasks that come from there.
 //!
-//! A link is used under the client's mutex, by whoever completes tasks: reading it is part of draining, writing it part of
-//! giving control back. A link that breaks is kept for a while, with all that the other end has not confirmed, so that the
-//! same lease can go on over another connection. When that does not happen in time the peer is lost.
+//! The thread that completes tasks uses a link under the client's mutex: it reads links as part of draining, and writes them
+//! before it returns control. When a link breaks, the engine keeps it for a while, together with everything that the other end
+//! has not confirmed, so that the same lease can resume over another connection. If none comes in time, the peer is lost.
 
 mod answers;
-mod arrivals;
 mod backlog;
-mod beats;
 #[cfg(test)]
 mod breaches;
+mod connection_manager;
 mod contexts;
 mod cutting;
-mod definitions;
 mod dials;
 mod disagreement;
-mod door;
 #[cfg(test)]
 mod flood;
-mod guests;
+mod handshake;
+mod handshake_failure;
+mod handshake_server;
+mod heartbeats;
 mod home;
+mod inbound;
+mod inbound_messages;
 mod inside;
 mod intake;
 #[cfg(test)]
 mod last_words;
+mod lease_negotiator;
 mod link;
 mod links;
-mod meeting;
+mod maintenance;
 mod names;
-mod porter;
-mod prospects;
-mod reception;
+mod node_failures;
+mod peer_functions;
 mod sending;
 mod service;
-mod trouble;
-mod upkeep;
 
+pub use connection_manager::{
+    ConnectionManager, ConnectionManagerOptions, DepartedNode, NodeEventCallback,
+};
 pub use contexts::{CONTEXT_SIZE, ContextTelling};
-pub use definitions::DEFINITIONS_MAX;
 pub use dials::{Dials, Redial};
 pub use disagreement::disagreement;
-pub use door::{DepartedNode, Door, DoorOptions, Told};
-pub use guests::{Guests, is_guest};
-pub use home::{LinkHome, LinkPort, Parts, PayloadStore};
-pub use intake::{Departure, LinkWork, PeerNews};
+pub use handshake::{HandshakeChannel, PeerHandshake};
+pub use handshake_failure::HandshakeFailure;
+pub use handshake_server::{
+    HandshakeNext, HandshakeServer, HandshakeServerError, Host, PendingHandshake,
+};
+pub use home::{EngineParts, LinkHome, LinkPort, PayloadStore};
+pub use inbound::{InboundTasks, is_inbound};
+pub use intake::{Departure, LinkWork, PeerEvent};
+pub use lease_negotiator::{LeaseNegotiator, LeaseTerms, LinkOwner};
 pub use link::{Link, LinkSizes};
 pub use links::{Links, NewLink, PeerView};
-pub use meeting::{Conversation, Meeting};
-pub use porter::{LinkOwner, Porter, Terms};
-pub use reception::{Host, Reception, ReceptionError, Talk, Turn};
-pub use sending::Sending;
-pub use trouble::Trouble;
+pub use peer_functions::DEFINITIONS_MAX;
+pub use sending::{Sending, peer_of_pseudo_slot};

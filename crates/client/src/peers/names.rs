@@ -1,9 +1,10 @@
-//! Where the names of addresses that are dialled lead: looked up by threads of their own, since a resolver may take longer
-//! than a link may be silent.
+//! Addresses that the names of dialled addresses lead to. Threads of their own look the names up, because a resolver may take
+//! longer than a link may be silent.
 //!
-//! A name may lead to several addresses, of which some do not answer: a machine has an address that nobody listens at, or
-//! none of its network's kind. Each failure has the next one tried; when all have failed the name is looked up again, and
-//! until that has come to something those that are known are gone through once more. An address that has answered stays.
+//! A name may lead to several addresses, some of which do not answer: a machine may have an address at which no program
+//! listens, or an address of a kind that its network does not have. After each failure the next address is tried. When all have
+//! failed, the name is looked up again, and the known addresses are tried once more until the lookup ends. An address that has
+//! answered stays.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -12,25 +13,25 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use gristmill_transport::{ChannelError, Waker, resolve};
 
-/// Names that are looked up at a time: each takes a thread while the resolver takes its time.
+/// Number of names that are looked up at a time: each takes a thread for as long as the resolver works.
 const LOOKUPS_MAX: usize = 16;
 
-/// What finds the addresses of a name; it may block.
+/// Function that finds the addresses of a name; it may block.
 pub(super) type Resolver = Arc<dyn Fn(&str) -> Result<Vec<SocketAddr>, ChannelError> + Send + Sync>;
 
 type Found = Result<Vec<SocketAddr>, ChannelError>;
 
-/// What is known of a name.
+/// State of a name.
 #[derive(Debug, Default)]
 struct Name {
     known: Vec<SocketAddr>,
-    /// Which of them is dialled.
+    /// Index of the address that is dialled.
     current: usize,
     is_looked_up: bool,
 }
 
 impl Name {
-    /// Goes on with the address that was dialled last, if it is still one of them.
+    /// Replaces the known addresses, and goes on with the address that was dialled last if it is still one of them.
     fn take(&mut self, found: Vec<SocketAddr>) {
         let current = self.known.get(self.current);
         let place = current.and_then(|current| found.iter().position(|one| one == current));
@@ -39,7 +40,7 @@ impl Name {
     }
 }
 
-/// The names of addresses that are dialled, by place.
+/// The names of addresses that are dialled, by index.
 pub(super) struct Names {
     resolver: Resolver,
     names: Vec<Name>,
@@ -47,7 +48,7 @@ pub(super) struct Names {
     running: usize,
     sender: Sender<(usize, Found)>,
     receiver: Receiver<(usize, Found)>,
-    /// Woken when something was found.
+    /// Waker that is called when a lookup has ended.
     waker: Waker,
 }
 
@@ -58,7 +59,7 @@ impl std::fmt::Debug for Names {
 }
 
 impl Names {
-    /// So many, of which nothing is known.
+    /// Creates `count` names without known addresses.
     pub fn new(count: usize, waker: Waker) -> Self {
         Self::with(count, waker, Arc::new(resolve))
     }
@@ -69,8 +70,8 @@ impl Names {
         Self { resolver, names, queue: VecDeque::new(), running: 0, sender, receiver, waker }
     }
 
-    /// The address to dial at a place, whose name is `address`. None: it is looked up, and [`Self::news`] tells when to ask
-    /// again.
+    /// Returns the address to dial for the name at an index. Returns `None` while the name is looked up; [`Self::results`]
+    /// tells when to call again.
     pub fn next(&mut self, place: usize, address: &str) -> Option<SocketAddr> {
         if let Ok(address) = address.parse() {
             return Some(address);
@@ -83,7 +84,7 @@ impl Names {
         found
     }
 
-    /// The address that was dialled at a place did not answer: another one is dialled next time.
+    /// Records that the address dialled last did not answer: another one is dialled next time.
     pub fn failed(&mut self, place: usize, address: &str) {
         let name = &mut self.names[place];
         name.current += 1;
@@ -93,22 +94,22 @@ impl Names {
         }
     }
 
-    /// What was found, or not, since it was asked last: places where something is to be dialled now, or not yet.
-    pub fn news(&mut self) -> Vec<(usize, Result<(), ChannelError>)> {
-        let mut news = Vec::new();
+    /// Returns the lookups that ended since the last call and that a dial waits for: indices to dial now, or errors.
+    pub fn results(&mut self) -> Vec<(usize, Result<(), ChannelError>)> {
+        let mut results = Vec::new();
         while let Ok((place, found)) = self.receiver.try_recv() {
             self.running -= 1;
             let name = &mut self.names[place];
             name.is_looked_up = false;
             let was_known = !name.known.is_empty();
             let outcome = found.map(|found| name.take(found));
-            // Whoever dials what was known has not waited.
+            // A dial to a known address has not waited.
             if !was_known {
-                news.push((place, outcome));
+                results.push((place, outcome));
             }
         }
         self.start();
-        news
+        results
     }
 
     fn look_up(&mut self, place: usize, address: &str) {
@@ -127,13 +128,13 @@ impl Names {
             let waker = self.waker.clone();
             let look_up = move || {
                 gristmill_sync::signals::block_all();
-                // Who has asked may be gone.
+                // The receiver may be gone.
                 let _ = sender.send((place, resolver(&address)));
                 waker.wake();
             };
             let builder = std::thread::Builder::new().name("gristmill-names".to_owned());
             if let Err(source) = builder.spawn(look_up) {
-                let address = "the thread that looks its name up".to_owned();
+                let address = "the thread that looks up its name".to_owned();
                 let error = ChannelError::Unreachable { address, source };
                 let _ = self.sender.send((place, Err(error)));
                 self.waker.wake();
@@ -154,36 +155,36 @@ mod tests {
         SocketAddr::from(([127, 0, 0, 1], port))
     }
 
-    /// Names whose addresses are what the test says, when it does; and what wakes with them.
+    /// Returns names, the sender of the addresses that lookups find, and the sleeper that they wake.
     fn names() -> (Names, Sender<Found>, Sleeper) {
         let (sender, receiver) = channel();
         let receiver = Mutex::new(receiver);
         let resolver = move |_: &str| {
-            let receiver = receiver.lock().expect("nobody panics");
+            let receiver = receiver.lock().expect("no thread panics");
             receiver.recv().expect("the test says it")
         };
         let sleeper = Sleeper::new().expect("descriptors");
         (Names::with(1, sleeper.waker(), Arc::new(resolver)), sender, sleeper)
     }
 
-    fn news(names: &mut Names, sleeper: &Sleeper) -> Vec<(usize, Result<(), ChannelError>)> {
+    fn results(names: &mut Names, sleeper: &Sleeper) -> Vec<(usize, Result<(), ChannelError>)> {
         loop {
             let running = names.running;
-            let news = names.news();
+            let results = names.results();
             if names.running < running {
-                return news;
+                return results;
             }
             let _ = sleeper.sleep(&mut Vec::new(), None);
         }
     }
 
     #[test]
-    fn a_slow_resolver_holds_nobody_up() {
+    fn a_slow_resolver_delays_no_other_name() {
         let (mut names, resolver, sleeper) = names();
         assert_eq!(names.next(0, "node:1"), None, "the resolver has not answered");
-        assert!(names.news().is_empty());
+        assert!(names.results().is_empty());
         resolver.send(Ok(vec![address(1)])).expect("it waits");
-        assert!(matches!(news(&mut names, &sleeper)[..], [(0, Ok(()))]));
+        assert!(matches!(results(&mut names, &sleeper)[..], [(0, Ok(()))]));
         assert_eq!(names.next(0, "node:1"), Some(address(1)));
     }
 
@@ -192,7 +193,7 @@ mod tests {
         let (mut names, resolver, sleeper) = names();
         assert_eq!(names.next(0, "node:1"), None);
         resolver.send(Ok(vec![address(1), address(2)])).expect("it waits");
-        let _ = news(&mut names, &sleeper);
+        let _ = results(&mut names, &sleeper);
         assert_eq!(names.next(0, "node:1"), Some(address(1)));
         names.failed(0, "node:1");
         assert_eq!(names.next(0, "node:1"), Some(address(2)));
@@ -200,7 +201,7 @@ mod tests {
         names.failed(0, "node:1");
         assert_eq!(names.next(0, "node:1"), Some(address(1)), "while the name is looked up again");
         resolver.send(Ok(vec![address(3), address(1)])).expect("it waits");
-        assert!(news(&mut names, &sleeper).is_empty(), "nobody waits for it");
+        assert!(results(&mut names, &sleeper).is_empty(), "no node waits for it");
         assert_eq!(names.next(0, "node:1"), Some(address(1)));
     }
 
@@ -212,7 +213,7 @@ mod tests {
             let source = std::io::ErrorKind::NotFound.into();
             let error = ChannelError::Unreachable { address: "node:1".to_owned(), source };
             resolver.send(Err(error)).expect("it waits");
-            assert!(matches!(news(&mut names, &sleeper)[..], [(0, Err(_))]));
+            assert!(matches!(results(&mut names, &sleeper)[..], [(0, Err(_))]));
             names.failed(0, "node:1");
         }
     }

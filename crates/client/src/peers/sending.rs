@@ -1,6 +1,6 @@
 //! Tasks on their way to peers.
 
-use gristmill_core::{Errand, Payload, PayloadRef, Sent};
+use gristmill_core::{Floor, Payload, PayloadRef, RemoteDispatch, Sent};
 use gristmill_wire::peer::{Control, Definition, ParentResult, Parted, TaskLimits, TaskMessage};
 use gristmill_wire::{BlobName, ContextId, FunctionId, PeerId, SlotId};
 
@@ -8,12 +8,17 @@ use super::contexts::ContextTelling;
 use super::home::{LinkPort, PayloadStore};
 use crate::bundle::{Bundle, Bundles};
 
-/// Where the function table notes which peer knows what: behind the slots of workers.
-const fn told_place(peer: PeerId) -> SlotId {
+/// Returns the slot under which the function table records what a peer knows: these slots follow those of workers.
+const fn pseudo_slot(peer: PeerId) -> SlotId {
     SlotId(PEERS_START | peer.0)
 }
 
-/// Half of all places: an engine has fewer workers, and fewer peers.
+/// Returns the peer of a slot that follows those of workers, or `None` for a worker's slot.
+pub const fn peer_of_pseudo_slot(place: SlotId) -> Option<PeerId> {
+    if place.0 < PEERS_START { None } else { Some(PeerId(place.0 & !PEERS_START)) }
+}
+
+/// First slot of peers. Each half of all slots suffices, because an engine has fewer workers, and fewer peers.
 const PEERS_START: u16 = 1 << 15;
 
 impl PayloadStore for Bundles {
@@ -40,7 +45,7 @@ impl PayloadStore for Bundles {
 }
 
 fn put_bundle(bundle: &Bundle, name: impl Fn(usize) -> Option<BlobName>, out: &mut Vec<u8>) {
-    Parted::put_head(out, bundle.bytes(), bundle.parts().len());
+    Parted::put_head(out, &bundle.bytes(), bundle.parts().len());
     for (place, part) in bundle.parts().iter().enumerate() {
         match name(place) {
             Some(name) => Parted::put_name(out, &name),
@@ -49,26 +54,26 @@ fn put_bundle(bundle: &Bundle, name: impl Fn(usize) -> Option<BlobName>, out: &m
     }
 }
 
-fn limits(errand: &Errand<'_>, context: ContextId, now: u64) -> Option<TaskLimits> {
-    let extension = errand.task.extension;
-    let is_timeless = errand.deadline_ns.is_none() && errand.timeout_ns.is_none();
-    if is_timeless && extension.is_none() && errand.demand.is_none() {
+fn limits(dispatch: &RemoteDispatch<'_>, context: ContextId, now: u64) -> Option<TaskLimits> {
+    let extension = dispatch.task.extension;
+    let is_timeless = dispatch.deadline_ns.is_none() && dispatch.timeout_ns.is_none();
+    if is_timeless && extension.is_none() && dispatch.demand.is_none() {
         return None;
     }
     Some(TaskLimits {
-        deadline_left_ns: errand.deadline_ns.map_or(u64::MAX, |at| at.saturating_sub(now)),
-        timeout_ns: errand.timeout_ns.unwrap_or(u64::MAX),
-        grace_ns: errand.grace_ns,
+        deadline_left_ns: dispatch.deadline_ns.map_or(u64::MAX, |at| at.saturating_sub(now)),
+        timeout_ns: dispatch.timeout_ns.unwrap_or(u64::MAX),
+        grace_ns: dispatch.grace_ns,
         priority: extension.map_or(0, |extension| extension.priority),
         context,
-        demand: errand.demand,
+        demand: dispatch.demand,
     })
 }
 
-/// What a graph with links needs to send.
+/// Methods of a task graph's port that send to peers.
 pub trait Sending: LinkPort {
     /// Writes a task for a peer.
-    fn send_away(&mut self, peer: PeerId, errand: &Errand<'_>) -> Sent {
+    fn delegate(&mut self, peer: PeerId, dispatch: &RemoteDispatch<'_>) -> Sent {
         let now = self.now();
         let Some(link) = self.links_mut().get_mut(peer) else { return Sent::Full };
         if link.is_congested() {
@@ -76,34 +81,30 @@ pub trait Sending: LinkPort {
             return Sent::Full;
         }
         self.tell_new_contexts(peer);
-        if let Some(from) = errand.from {
+        if let Some(from) = dispatch.from {
             self.tell_contexts_of(peer, from);
         }
-        let named = errand.task.extension.map_or(ContextId(0), |extension| extension.context);
+        let named = dispatch.task.extension.map_or(ContextId(0), |extension| extension.context);
         let context = self.name_context(peer, named);
         let (links, functions, store) = self.writing();
         let Some(link) = links.get_mut(peer) else { return Sent::Full };
-        if !functions.is_told(errand.task.function, told_place(peer)) {
-            let function = errand.task.function;
+        if !functions.is_known(dispatch.task.function, pseudo_slot(peer)) {
+            let function = dispatch.task.function;
             let definition = functions.definition(function);
             let name = functions.name(function).as_bytes();
             Definition { function, definition: &definition, name }.write(&mut link.out);
-            functions.told(function, told_place(peer));
+            functions.record_known(function, pseudo_slot(peer));
         }
-        let task = &errand.task;
-        let parent_count = errand.parents.clone().count();
-        let Ok(parent_count) = u16::try_from(parent_count) else {
-            let text = format!("\0{parent_count} results are too many for one task");
-            return Sent::Failed(Payload::from(text.into_bytes()));
-        };
+        let task = &dispatch.task;
+        let parent_count = u32::try_from(dispatch.parents.clone().count()).unwrap_or(u32::MAX);
         let name = (task.id, task.function, task.attempt);
         TaskMessage::write(
             &mut link.out,
             name,
-            limits(errand, context, now).as_ref(),
-            (parent_count, errand.may_stay),
+            limits(dispatch, context, now).as_ref(),
+            (parent_count, dispatch.may_stay),
             |out| {
-                for (parent, attempt, result) in errand.parents.clone() {
+                for (parent, attempt, result) in dispatch.parents.clone() {
                     match result {
                         Some(result) => store.put(result, out),
                         None => ParentResult::put_task(out, parent, attempt),
@@ -112,14 +113,14 @@ pub trait Sending: LinkPort {
                 store.put(task.payload, out);
             },
         );
-        let results = errand.parents.clone().filter_map(|(_, _, result)| result);
+        let results = dispatch.parents.clone().filter_map(|(_, _, result)| result);
         let named = results.chain([task.payload]).map(|payload| store.named_size(payload));
         link.traffic.named = named.fold(link.traffic.named, u64::saturating_add);
         links.has_outgoing = true;
         Sent::Written(0)
     }
 
-    /// Appends a message of few words.
+    /// Appends a short control message.
     fn say(&mut self, peer: PeerId, message: &Control) {
         let links = self.links_mut();
         if let Some(link) = links.get_mut(peer) {
@@ -128,12 +129,33 @@ pub trait Sending: LinkPort {
         }
     }
 
-    /// A peer knows no function any more: its place has another one.
-    fn forget_told(&mut self, peer: PeerId) {
-        self.writing().1.forget_slot(told_place(peer));
+    /// Tells a peer the priority floor of a context, or of tasks without one.
+    fn say_floor(&mut self, peer: PeerId, context: ContextId, (floor, mark): (Floor, u32)) {
+        let Floor { priority, wide, places } = floor;
+        let context = match floor {
+            // A peer that has forgotten the context has forgotten its floor.
+            Floor::NONE => match self.known_name(peer, context) {
+                Some(context) => context,
+                None => return,
+            },
+            _ => self.name_context(peer, context),
+        };
+        self.say(peer, &Control::Floor { context, priority, wide, places, mark });
     }
 
-    /// A function of a peer's own, by the id that the peer gives it.
+    /// Tells a peer how many workers have nothing to do because of its floor.
+    fn say_vacant(&mut self, peer: PeerId, context: ContextId, (count, mark): (u32, u32)) {
+        if let Some(context) = self.known_name(peer, context) {
+            self.say(peer, &Control::Vacant { context, count, mark });
+        }
+    }
+
+    /// Forgets which functions a peer knows, because its number is another peer's from now on.
+    fn forget_known_functions(&mut self, peer: PeerId) {
+        self.writing().1.forget_slot(pseudo_slot(peer));
+    }
+
+    /// Returns the function here that a peer's function id stands for.
     fn peer_function(&self, peer: PeerId, function: FunctionId) -> Option<FunctionId> {
         self.links().get(peer)?.functions.get(function)
     }

@@ -1,61 +1,67 @@
-//! The processes behind the slots: what the graph orders of them, and what the keeper tells of them.
+//! The processes in the slots: carries out the graph's effects on them, and handles the keeper's events.
 
 mod deaths;
+mod loading_file;
 mod zygotes;
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gristmill_core::{LEAVE_GRACE_NS, Outfit, StartFailure};
+use gristmill_core::{LEAVE_GRACE_NS, StartFailure, WorkerGrant};
 use gristmill_keeper::{
-    Commands, Event, ExitStatus, Program, WorkerKey, ZygoteEnd, memory_copy, send_signal,
+    Commands, ExitStatus, KeeperEvent, Program, WorkerKey, ZygoteEnd, leaves_room, memory_copy,
+    send_signal,
 };
-use gristmill_wire::{ContextId, Epoch, Equipment, Kind, SlotId};
+use gristmill_wire::{ContextId, Epoch, RecordKind, ResourceGrant, SlotId};
 
 use crate::blobs::BlobWork as _;
+use crate::client_port::{GraphEffect, WorkerChannel, next_epoch};
 use crate::contexts::ContextDefinition;
 use crate::inner::Inner;
-use crate::lanes::{Lane, Order, next_epoch};
 use crate::peers::{ContextTelling as _, LinkWork};
-use crate::provisions::ProvisionWork as _;
+use crate::staging::StagingWork as _;
+use loading_file::LoadingFile;
 pub use zygotes::{SETUP_ALARM, SETUP_EXIT_CODE, THREADED_EXIT_CODE};
-use zygotes::{Zygote, ZygoteState, Zygotes, is_final, obituary};
+use zygotes::{Zygote, ZygoteStartFailure, ZygoteState, Zygotes, is_final};
 
-/// The signal that makes a worker look whether it is to be interrupted.
+/// The signal that makes a worker check whether it has to interrupt its task.
 pub const INTERRUPT_SIGNAL: i32 = libc::SIGURG;
-/// The last argument of a process that has a context to set up: its description is the last of the descriptors.
+/// The last argument of a process that has a context to set up: the description of the context is the last of the descriptors.
 const CONTEXT_ARGUMENT: &[u8] = b"context";
-/// Has the C library ask for huge pages for what is allocated in a context's process, which costs nothing there: forks of it
-/// copy less. The process hides it from programs.
+/// Environment variable by which the C library requests huge pages for allocations in a context's process. Huge pages cost
+/// nothing there, and forks of the process copy less. The process hides the variable from programs.
 const HUGE_PAGES: &[u8] = b"GLIBC_TUNABLES=glibc.malloc.hugetlb=1";
-/// How long workers may take to leave at the end before they are killed.
+/// Time that workers have to leave at the end before they are killed.
 pub(crate) const LEAVE_GRACE: Duration = Duration::from_nanos(LEAVE_GRACE_NS);
 
-/// What is known of the processes.
+/// The client's state of the processes.
 #[derive(Debug)]
 pub(crate) struct Tree {
     commands: Commands,
     program: Program,
     descriptors: Vec<OwnedFd>,
-    /// Every worker is an interpreter of its own.
+    /// True if every worker is an interpreter of its own.
     spawns_fresh: bool,
     zygotes: Zygotes,
-    /// The process of each slot.
-    places: Vec<Place>,
-    /// Keepers that died since a worker was ready.
+    /// The last process of each slot.
+    processes: Vec<SlotProcess>,
+    /// Workers that have left their slots and whose processes still run.
+    leavers: BTreeSet<WorkerKey>,
+    /// Number of keepers that died since a worker was last ready.
     keepers_lost: u32,
     closing: Closing,
 }
 
-/// The last process that was asked for in a slot.
+/// The last process that was requested for a slot.
 #[derive(Debug, Clone)]
-struct Place {
+struct SlotProcess {
     epoch: Epoch,
     context: ContextId,
-    /// What it has besides its place.
-    outfit: Outfit,
-    /// When it was asked for, nanoseconds.
+    /// Resources of the process besides its CPU slot.
+    grant: WorkerGrant,
+    /// Time at which the process was requested, nanoseconds.
     since: u64,
 }
 
@@ -63,21 +69,21 @@ struct Place {
 enum Closing {
     No,
     /// The graph winds down.
-    Asked,
+    Requested,
     /// The keeper was told to end.
-    Told,
+    EndSent,
 }
 
-/// A process that is to be started.
-struct Birth<'a> {
+/// A request to start a process.
+struct SpawnRequest<'a> {
     worker: WorkerKey,
     context: ContextId,
-    /// What it is to set up, if anything.
+    /// Context that the process sets up, if any.
     definition: Option<&'a ContextDefinition>,
-    /// The same, as processes are told it.
+    /// The same context, as sent to processes.
     setup: Option<Arc<[u8]>>,
-    /// What it has besides its place.
-    outfit: &'a Outfit,
+    /// Resources of the process besides its CPU slot.
+    grant: &'a WorkerGrant,
     now: u64,
 }
 
@@ -88,31 +94,41 @@ impl Tree {
         descriptors: Vec<OwnedFd>,
         (spawns_fresh, slot_count): (bool, usize),
     ) -> Self {
-        let nobody =
-            Place { epoch: Epoch(0), context: ContextId(0), outfit: Outfit::default(), since: 0 };
+        let empty = SlotProcess {
+            epoch: Epoch(0),
+            context: ContextId(0),
+            grant: WorkerGrant::default(),
+            since: 0,
+        };
         Self {
             commands,
             program,
             descriptors,
             spawns_fresh,
             zygotes: Zygotes::default(),
-            places: vec![nobody; slot_count],
+            processes: vec![empty; slot_count],
+            leavers: BTreeSet::new(),
             keepers_lost: 0,
             closing: Closing::No,
         }
     }
 
     pub fn is_closing(&self) -> bool {
-        self.closing == Closing::Asked
+        self.closing == Closing::Requested
     }
 
-    /// Whether the keeper's end is the expected one.
-    pub fn was_told_to_end(&self) -> bool {
-        self.closing == Closing::Told
+    /// Returns true if the end of the keeper is expected.
+    pub fn was_asked_to_end(&self) -> bool {
+        self.closing == Closing::EndSent
     }
 
-    fn place(&self, slot: SlotId) -> &Place {
-        &self.places[usize::from(slot.0)]
+    /// Returns the module that a zygote loads while it starts.
+    pub fn loading(&self) -> Option<String> {
+        self.zygotes.loading()
+    }
+
+    fn process(&self, slot: SlotId) -> &SlotProcess {
+        &self.processes[usize::from(slot.0)]
     }
 
     fn interpreter(&self) -> String {
@@ -120,7 +136,7 @@ impl Tree {
         String::from_utf8_lossy(path).into_owned()
     }
 
-    /// Where workers come from, for messages.
+    /// Returns the origin of workers, for messages.
     fn origin(&self) -> String {
         if self.spawns_fresh {
             format!("the interpreter {}", self.interpreter())
@@ -130,71 +146,78 @@ impl Tree {
     }
 
     /// Starts the process of a worker; an error is a sentence.
-    fn spawn(&mut self, birth: &Birth<'_>) -> Result<(), String> {
-        let needs_own = birth.definition.is_some_and(ContextDefinition::needs_own_setup);
-        let zygote = self.zygotes.get(birth.context);
+    fn spawn(&mut self, request: &SpawnRequest<'_>) -> Result<(), String> {
+        let needs_own = request.definition.is_some_and(ContextDefinition::needs_own_setup);
+        let zygote = self.zygotes.get(request.context);
         zygote.is_unneeded = false;
         if self.spawns_fresh || needs_own || zygote.spawns_fresh {
-            return self.spawn_fresh(birth);
+            return self.spawn_fresh(request);
         }
         match zygote.state {
             ZygoteState::Ready => {
                 let number = zygote.number;
-                self.commands.spawn(number, birth.worker, &[]).map_err(|error| error.to_string())
+                self.commands.spawn(number, request.worker, &[]).map_err(|error| error.to_string())
             }
             ZygoteState::Starting => {
-                zygote.waiting.push(birth.worker);
+                zygote.waiting.push(request.worker);
                 Ok(())
             }
-            ZygoteState::Absent => self.start_zygote(birth),
+            ZygoteState::Absent => self.start_zygote(request),
         }
     }
 
-    fn spawn_fresh(&self, birth: &Birth<'_>) -> Result<(), String> {
-        let WorkerKey { slot, epoch } = birth.worker;
+    fn spawn_fresh(&self, request: &SpawnRequest<'_>) -> Result<(), String> {
+        let WorkerKey { slot, epoch } = request.worker;
         let mut program = self.program.clone();
         program.arguments.push(format!("{}.{}", slot.0, epoch.0).into_bytes());
-        if birth.outfit.equipment != Equipment::NONE {
-            program.arguments.push(equipment_argument(birth.outfit).into_bytes());
+        if request.grant.grant != ResourceGrant::NONE {
+            program.arguments.push(grant_argument(request.grant).into_bytes());
         }
-        self.with_descriptors(program, birth.setup.as_deref(), |program, descriptors| {
-            self.commands.spawn_fresh(birth.worker, program, descriptors)
+        let setup = request.setup.as_deref();
+        self.with_descriptors(program, None, setup, |program, descriptors| {
+            self.commands.spawn_fresh(request.worker, program, descriptors)
         })
     }
 
-    fn start_zygote(&mut self, birth: &Birth<'_>) -> Result<(), String> {
+    fn start_zygote(&mut self, request: &SpawnRequest<'_>) -> Result<(), String> {
         let number = self.zygotes.next_number();
         let program = self.program.clone();
-        self.with_descriptors(program, birth.setup.as_deref(), |program, descriptors| {
+        let loading = LoadingFile::new().map_err(|error| error.to_string())?;
+        let setup = request.setup.as_deref();
+        self.with_descriptors(program, Some(&loading), setup, |program, descriptors| {
             self.commands.start_zygote(number, program, descriptors)
         })?;
-        *self.zygotes.get(birth.context) = Zygote {
+        *self.zygotes.get(request.context) = Zygote {
             number,
             state: ZygoteState::Starting,
-            since: birth.now,
-            waiting: vec![birth.worker],
+            since: request.now,
+            waiting: vec![request.worker],
+            loading: Some(loading),
             ..Zygote::default()
         };
         Ok(())
     }
 
-    /// Has a context's zygote leave, if there is one; its workers live on.
+    /// Ends the zygote of a context, if there is one; its workers live on.
     fn stop_zygote(&mut self, context: ContextId) {
         if let Some(zygote) = self.zygotes.remove(context) {
-            // A keeper that does not take it is dead, and the zygote with it.
+            // A keeper that does not accept the command is dead, and the zygote with it.
             let _ = self.commands.stop_zygote(zygote);
         }
     }
 
-    /// Has a process start with what all have, and with what it is to set up.
+    /// Starts a process with the descriptors that all have, the file for the names of loaded modules, and the context to set
+    /// up.
     fn with_descriptors<E: std::fmt::Display>(
         &self,
         mut program: Program,
+        loading: Option<&LoadingFile>,
         setup: Option<&[u8]>,
         start: impl FnOnce(Program, &[BorrowedFd<'_>]) -> Result<(), E>,
     ) -> Result<(), String> {
         let mut descriptors: Vec<BorrowedFd<'_>> =
             self.descriptors.iter().map(AsFd::as_fd).collect();
+        descriptors.extend(loading.map(AsFd::as_fd));
         let setup = setup.map(|setup| memory_copy(c"gristmill-context", setup));
         let setup = setup.transpose().map_err(|error| error.to_string())?;
         if let Some(setup) = &setup {
@@ -210,62 +233,75 @@ impl Tree {
 }
 
 impl Inner {
-    /// Carries out one order of the graph.
-    pub fn obey(&mut self, order: &Order) {
-        match *order {
-            Order::Spawn(slot, context, ref outfit) => self.spawn(slot, context, outfit.clone()),
-            Order::Kill(slot) => {
-                if let Some(lane) = self.lanes.lane(slot) {
-                    let worker = lane.worker;
-                    // A keeper that does not take it is about to be found dead, which ends the worker too.
+    /// Carries out one effect that the graph decided.
+    pub fn apply(&mut self, effect: &GraphEffect) {
+        match *effect {
+            GraphEffect::Spawn(slot, context, ref grant) => {
+                self.spawn(slot, context, grant.clone())
+            }
+            GraphEffect::Kill(slot) => {
+                if let Some(channel) = self.port.channel(slot) {
+                    let worker = channel.worker;
+                    // A keeper that does not accept the command is about to be found dead, which ends the worker too.
                     let _ = self.tree.commands.kill(worker, libc::SIGKILL);
                 }
             }
-            Order::Interrupt(slot) => {
-                let mode = self.lanes.mode;
-                if let Some(lane) = self.lanes.lane(slot) {
-                    lane.is_interrupt_due = lane.pidfd.is_none();
-                    signal(lane, INTERRUPT_SIGNAL);
-                    // One that waits for other tasks may be about to sleep: the signal alone would come too early.
-                    lane.ends.control.peer_bell().ring(mode);
+            GraphEffect::EndStarted(slot, by) => {
+                if let Some(channel) = self.port.channel(slot) {
+                    let worker = channel.worker;
+                    // A keeper that does not accept the command is about to be found dead, which ends the programs too.
+                    let _ = self.tree.commands.end_started(worker, by);
                 }
             }
-            Order::Retire(slot) => {
-                if let Some(lane) = self.lanes.lane(slot) {
-                    lane.ends.control.stop();
-                }
-                if !self.lanes.write_control(slot, Kind::Stop, &[], &[]) {
-                    // It leaves when it has read what its ring is full of.
-                    self.lanes.touch(slot);
+            GraphEffect::Interrupt(slot) => {
+                let mode = self.port.mode;
+                if let Some(channel) = self.port.channel(slot) {
+                    channel.is_interrupt_due = channel.pid == 0;
+                    if !channel.is_interrupt_due {
+                        interrupt(channel, &self.tree.commands);
+                    }
+                    // A worker that waits for other tasks may be about to sleep: the signal alone would come too early.
+                    channel.ends.control.peer_bell().ring(mode);
                 }
             }
-            Order::UnloadContext(context) => self.tree.stop_zygote(context),
-            Order::DropContext(context) => {
+            GraphEffect::Retire(slot) => {
+                if let Some(channel) = self.port.channel(slot) {
+                    channel.is_leaving = true;
+                    channel.ends.control.stop();
+                }
+                if !self.port.write_control(slot, RecordKind::Stop, &[], &[]) {
+                    // The worker leaves when it has read the records that fill its ring.
+                    self.port.touch(slot);
+                }
+            }
+            GraphEffect::Left(slot) => self.worker_left(slot),
+            GraphEffect::UnloadContext(context) => self.tree.stop_zygote(context),
+            GraphEffect::DropContext(context) => {
                 self.tree.stop_zygote(context);
-                self.lanes.tell_dropped(context);
-                self.drop_provision(context);
-                for &digest in self.lanes.contexts.drop(context).iter() {
-                    self.lanes.giving.release_file(digest);
+                self.port.tell_dropped(context);
+                self.drop_staging(context);
+                for &digest in self.port.contexts.drop(context).iter() {
+                    self.port.provider.release_file(digest);
                 }
-                self.spread_blobs();
+                self.broadcast_blobs();
             }
         }
     }
 
-    fn spawn(&mut self, slot: SlotId, context: ContextId, outfit: Outfit) {
-        let now = self.lanes.read_clock();
-        let place = &mut self.tree.places[usize::from(slot.0)];
-        *place = Place { epoch: next_epoch(place.epoch), context, outfit, since: now };
-        let worker = WorkerKey { slot, epoch: place.epoch };
-        self.lanes.close(slot);
-        self.lanes.arena.renew(slot);
+    fn spawn(&mut self, slot: SlotId, context: ContextId, grant: WorkerGrant) {
+        let now = self.port.read_clock();
+        let process = &mut self.tree.processes[usize::from(slot.0)];
+        *process = SlotProcess { epoch: next_epoch(process.epoch), context, grant, since: now };
+        let worker = WorkerKey { slot, epoch: process.epoch };
+        self.port.close(slot);
+        self.port.arena.renew(slot);
         let segment = self.shared.segment.clone();
         let started = segment
-            .reset_lane(slot, worker.epoch)
-            .and_then(|()| self.lanes.open(&segment, worker))
+            .reset_slot(slot, worker.epoch)
+            .and_then(|()| self.port.open(&segment, worker))
             .map_err(|error| error.to_string())
             .and_then(|()| self.start_process(worker, context));
-        // The leader sleeps by a list of rings that does not have this one.
+        // The leader sleeps on a list of rings that does not contain this one.
         self.shared.kick();
         if let Err(text) = started {
             self.fail_start(slot, format!("worker {} could not be started: {text}", slot.0), false);
@@ -273,73 +309,75 @@ impl Inner {
     }
 
     fn start_process(&mut self, worker: WorkerKey, context: ContextId) -> Result<(), String> {
-        let definition = self.lanes.contexts.get(context);
-        let now = self.lanes.now();
-        let setup = self.lanes.contexts.setup(context);
-        let outfit = self.tree.place(worker.slot).outfit.clone();
-        self.tree.spawn(&Birth { worker, context, definition, setup, outfit: &outfit, now })
+        let definition = self.port.contexts.get(context);
+        let now = self.port.now();
+        let setup = self.port.contexts.setup(context);
+        let grant = self.tree.process(worker.slot).grant.clone();
+        self.tree.spawn(&SpawnRequest { worker, context, definition, setup, grant: &grant, now })
     }
 
     fn fail_start(&mut self, slot: SlotId, text: String, permanent: bool) {
-        self.lanes.close(slot);
-        let now = self.lanes.read_clock();
+        self.port.close(slot);
+        let now = self.port.read_clock();
         let failure = StartFailure { text: text.into(), permanent, is_expiry: false };
-        self.core.slot_failed(slot, failure, now, &mut self.lanes);
+        self.core.slot_failed(slot, failure, now, &mut self.port);
     }
 
-    /// A worker says that its initializer has returned, or what it raised.
+    /// Handles the report of a worker that its initializer has returned, or raised the exception `failure`.
     pub fn worker_ready(&mut self, slot: SlotId, failure: Option<String>, now: u64) {
-        let Some(lane) = self.lanes.lane(slot) else { return };
-        let (epoch, pid) = (lane.worker.epoch, lane.pid);
+        let Some(channel) = self.port.channel(slot) else { return };
+        let (epoch, pid) = (channel.worker.epoch, channel.pid);
         match failure {
             None => {
-                lane.is_ready = true;
+                channel.is_ready = true;
                 self.tree.keepers_lost = 0;
                 self.note_own_setup(slot, pid, now);
-                self.core.slot_ready(slot, epoch, now, &mut self.lanes);
+                self.core.slot_ready(slot, epoch, now, &mut self.port);
             }
             Some(text) => {
-                let definition = self.lanes.contexts.get(self.tree.place(slot).context);
+                let definition = self.port.contexts.get(self.tree.process(slot).context);
                 let of = definition.map(|one| format!("context {:?}: ", one.name));
                 self.fail_start(slot, of.unwrap_or_default() + &text, true);
             }
         }
     }
 
-    /// A worker that no zygote has set a context up for has done so itself.
+    /// Records the setup of a context by a worker itself, without a zygote.
     fn note_own_setup(&mut self, slot: SlotId, pid: u32, now: u64) {
-        let &Place { context, since, .. } = self.tree.place(slot);
-        if self.lanes.contexts.get(context).is_some()
+        let &SlotProcess { context, since, .. } = self.tree.process(slot);
+        if self.port.contexts.get(context).is_some()
             && self.tree.zygotes.get(context).state != ZygoteState::Ready
         {
             let memory = memory_of(pid);
-            self.lanes.contexts.note_setup(context, now.saturating_sub(since), memory);
-            let has = |place: &&Place| place.context == context;
-            let workers = self.tree.places.iter().filter(has).count() as u64;
-            let Self { core, lanes, .. } = self;
-            core.context_loaded(context, memory.saturating_mul(workers), now, lanes);
+            self.port.contexts.note_setup(context, now.saturating_sub(since), memory);
+            let has = |process: &&SlotProcess| process.context == context;
+            let workers = self.tree.processes.iter().filter(has).count() as u64;
+            let Self { core, port, .. } = self;
+            core.context_loaded(context, memory.saturating_mul(workers), now, port);
         }
     }
 
-    /// Takes in what the keeper tells.
-    pub fn on_event(&mut self, event: Event) {
+    /// Handles an event of the keeper.
+    pub fn on_event(&mut self, event: KeeperEvent) {
         match event {
-            Event::Up { .. } | Event::Refused { .. } => {}
-            Event::ZygoteReady { zygote, pid } => self.zygote_ready(zygote, pid.unsigned_abs()),
-            Event::ZygoteLost { zygote, end, stderr_tail } => {
+            KeeperEvent::Up { .. } | KeeperEvent::Refused { .. } => {}
+            KeeperEvent::ZygoteReady { zygote, pid } => {
+                self.zygote_ready(zygote, pid.unsigned_abs())
+            }
+            KeeperEvent::ZygoteLost { zygote, end, stderr_tail } => {
                 self.zygote_lost(zygote, end, &stderr_tail);
             }
-            Event::Born(birth) => {
-                if let Some(lane) = self.lane_of(birth.worker) {
-                    lane.pid = birth.pid.unsigned_abs();
-                    lane.pidfd = birth.pidfd;
-                    if std::mem::take(&mut lane.is_interrupt_due) {
-                        signal(lane, INTERRUPT_SIGNAL);
+            KeeperEvent::Started(start) => {
+                if let Some(channel) = self.port.channel_of(start.worker) {
+                    channel.pid = start.pid.unsigned_abs();
+                    channel.pidfd = start.pidfd.filter(|handle| leaves_room(handle.as_fd()));
+                    if std::mem::take(&mut channel.is_interrupt_due) {
+                        interrupt(channel, &self.tree.commands);
                     }
                 }
             }
-            Event::SpawnFailed { worker, text } => {
-                if self.lane_of(worker).is_some() {
+            KeeperEvent::SpawnFailed { worker, text } => {
+                if self.port.channel_of(worker).is_some() {
                     let text = String::from_utf8_lossy(&text);
                     let by = self.tree.origin();
                     let text =
@@ -347,23 +385,20 @@ impl Inner {
                     self.fail_start(worker.slot, text, false);
                 }
             }
-            Event::Exited(exit) => self.worker_exited(&exit),
+            KeeperEvent::Exited(exit) => self.worker_exited(&exit),
         }
     }
 
-    fn lane_of(&mut self, worker: WorkerKey) -> Option<&mut Lane> {
-        self.lanes.lane(worker.slot).filter(|lane| lane.worker == worker)
-    }
-
     fn zygote_ready(&mut self, number: u32, pid: u32) {
-        let now = self.lanes.read_clock();
+        let now = self.port.read_clock();
         let Some((context, zygote)) = self.tree.zygotes.find(number) else { return };
         zygote.state = ZygoteState::Ready;
+        zygote.loading = None;
         let (since, is_unneeded) = (zygote.since, zygote.is_unneeded);
         let memory = memory_of(pid);
-        self.lanes.contexts.note_setup(context, now.saturating_sub(since), memory);
-        let Self { core, lanes, .. } = self;
-        core.context_loaded(context, memory, now, lanes);
+        self.port.contexts.note_setup(context, now.saturating_sub(since), memory);
+        let Self { core, port, .. } = self;
+        core.context_loaded(context, memory, now, port);
         self.start_waiting(context);
         if is_unneeded {
             self.tree.stop_zygote(context);
@@ -378,8 +413,8 @@ impl Inner {
         }
     }
 
-    /// A zygote's end concerns only the workers that it was to fork. One that ended by itself before it was ready will
-    /// do so next time; one that was killed need not.
+    /// Handles the end of a zygote, which concerns only the workers that it was to fork. A zygote that ended by itself before
+    /// it was ready will end so the next time; one that was killed may not.
     fn zygote_lost(&mut self, number: u32, end: ZygoteEnd, stderr_tail: &[u8]) {
         let Some((context, zygote)) = self.tree.zygotes.find(number) else { return };
         let was_ready = zygote.state == ZygoteState::Ready;
@@ -390,62 +425,63 @@ impl Inner {
             return self.start_waiting(context);
         }
         let waiting = std::mem::take(&mut zygote.waiting);
-        let name = self.lanes.contexts.get(context).map(|definition| &*definition.name);
-        let text = obituary(end, name, &self.tree.interpreter(), stderr_tail);
+        let loading = zygote.loading.take().and_then(|file| file.read());
+        let context = self.port.contexts.get(context).map(|definition| &*definition.name);
+        let interpreter = &*self.tree.interpreter();
+        let loading = loading.as_deref();
+        let text = ZygoteStartFailure { end, context, loading, interpreter, stderr_tail }.text();
         for worker in waiting {
             self.fail_start(worker.slot, text.clone(), !was_ready && is_final(end));
         }
     }
 
-    /// Begins the end: no more tasks from outside.
+    /// Begins the end: no more tasks from outside are accepted.
     pub fn begin_shutdown(&mut self, cancels: bool) {
         if self.tree.closing == Closing::No {
-            self.tree.closing = Closing::Asked;
+            self.tree.closing = Closing::Requested;
         }
-        let now = self.lanes.read_clock();
-        self.core.shut_down(cancels, now, &mut self.lanes);
+        let now = self.port.read_clock();
+        self.core.shut_down(cancels, now, &mut self.port);
     }
 
-    /// Tells the keeper to end all processes, those that are not gone after the grace by killing them.
+    /// Tells the keeper to end all processes, and to kill those that are still there after the grace period.
     pub fn end_processes(&mut self, grace: Duration) {
-        if self.tree.closing != Closing::Told {
-            self.tree.closing = Closing::Told;
+        if self.tree.closing != Closing::EndSent {
+            self.tree.closing = Closing::EndSent;
             let _ = self.tree.commands.shutdown(grace);
         }
     }
 
-    /// Tells the keeper to end once nothing is left to do.
+    /// Tells the keeper to end once no work is left.
     pub fn advance_shutdown(&mut self) {
-        if self.tree.closing == Closing::Asked && self.core.is_drained() && self.core.is_empty() {
-            self.tree.closing = Closing::Told;
+        if self.tree.closing == Closing::Requested && self.core.is_drained() && self.core.is_empty()
+        {
+            self.tree.closing = Closing::EndSent;
             self.end_links("the client has finished");
-            // A keeper that does not take it is dead: the watcher finds that out.
+            // A keeper that does not accept the command is dead: the watcher finds that out.
             let _ = self.tree.commands.shutdown(LEAVE_GRACE);
             self.call_waiters(|_| true);
         }
     }
 }
 
-/// How an interpreter that is to be a worker is told what it has before it sets its context up: its GPUs, a bit each, how
-/// many places it fills, and the slots of these where they are named.
-fn equipment_argument(outfit: &Outfit) -> String {
-    let slots: Vec<String> = outfit.places.iter().map(|slot| slot.0.to_string()).collect();
-    format!(
-        "equipment={}:{}:{}",
-        outfit.equipment.devices,
-        outfit.equipment.places,
-        slots.join(",")
-    )
+/// Returns the argument that tells a new interpreter its resources before it sets its context up: its GPUs, one bit each, the
+/// number of CPU slots that it fills, and the indices of these slots if they are named.
+fn grant_argument(grant: &WorkerGrant) -> String {
+    let slots: Vec<String> = grant.places.iter().map(|slot| slot.0.to_string()).collect();
+    format!("grant={}:{}:{}", grant.grant.devices, grant.grant.places, slots.join(","))
 }
 
-/// Signals a worker, if it was born.
-fn signal(lane: &Lane, signal: i32) {
-    if let Some(pidfd) = &lane.pidfd {
-        send_signal(pidfd.as_fd(), signal);
+/// Interrupts a running worker, through the keeper if the client has no handle of its process.
+fn interrupt(channel: &WorkerChannel, commands: &Commands) {
+    match &channel.pidfd {
+        Some(handle) => send_signal(handle.as_fd(), INTERRUPT_SIGNAL),
+        // A keeper that does not accept the command is about to be found dead, which ends the worker too.
+        None => drop(commands.signal(channel.worker, INTERRUPT_SIGNAL)),
     }
 }
 
-/// Memory of a process that is not shared with files, bytes; 0 if it is gone.
+/// Returns the memory of a process that is not shared with files, bytes; 0 if the process is gone.
 fn memory_of(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));

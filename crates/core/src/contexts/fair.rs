@@ -1,28 +1,29 @@
-//! Workers, and what they need besides, divided fairly: nobody gets more than he can use, and nobody could get more without
-//! somebody who has less.
+//! Fair division of workers and other resources: each party gets at most what it can use, and could get more only from a
+//! party that has less.
 
-use gristmill_wire::Demand;
+use gristmill_wire::ResourceRequest;
 
-use crate::demands::{Claims, Kinds};
+use crate::demands::{FreeResources, Kinds};
 
-/// What somebody could use, one after the other.
+/// The requests of one party, granted one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wish {
-    /// Up to so many workers, each of which needs this.
-    Workers(u32, Demand),
-    /// What each of several tasks needs besides places.
-    Tasks(Vec<Demand>),
+pub(super) enum FairShareRequest {
+    /// Up to this many workers, each of which needs these resources.
+    Workers(u32, ResourceRequest),
+    /// Resources that each of several tasks needs besides CPU slots.
+    Tasks(Vec<ResourceRequest>),
 }
 
-/// Places to be dealt.
+/// CPU slots that can be allocated.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Places {
+pub(super) struct AvailableSlots {
     pub ordinary: u32,
-    /// Each is enough for a worker, whatever that needs: others wait while it runs.
+    /// Spare slots. Each is enough for one worker, whatever the worker needs, because others wait while it runs.
     pub spare: u32,
 }
 
-/// How many of `total` workers each gets who could use so many. What is left over after equal shares goes to the first ones.
+/// Divides `total` workers among parties, each of which can use at most its number in `demands`. What is left over after
+/// equal shares goes to the first parties.
 pub(super) fn divide(demands: &[u32], total: u32) -> Vec<u32> {
     let mut shares = vec![0; demands.len()];
     let mut left = total;
@@ -44,10 +45,14 @@ pub(super) fn divide(demands: &[u32], total: u32) -> Vec<u32> {
     }
 }
 
-/// What each gets of `places` and of what there is besides: whoever has least so far, of equal ones the first, gets the next
-/// one, as far as that is there. Who gets nothing for want of places does with a spare one, if it needs anything else. Gives
-/// which of its wishes each gets, in order.
-pub(super) fn deal(wishes: &[Wish], mut places: Places, mut left: Claims) -> Vec<Vec<u32>> {
+/// Allocates `places` and the other resources in `left`. The party with the fewest grants, of equal ones the first, gets
+/// its next request if the resources for it are free. A party that would get nothing because CPU slots are short gets a
+/// spare slot, if it needs any other resource. Returns the numbers of the requests that each party gets, in order.
+pub(super) fn allocate(
+    wishes: &[FairShareRequest],
+    mut places: AvailableSlots,
+    mut left: FreeResources,
+) -> Vec<Vec<u32>> {
     let mut shares: Vec<Vec<u32>> = wishes.iter().map(|_| Vec::new()).collect();
     let mut next = vec![0u32; wishes.len()];
     let mut short = vec![Kinds::default(); wishes.len()];
@@ -60,7 +65,7 @@ pub(super) fn deal(wishes: &[Wish], mut places: Places, mut left: Claims) -> Vec
         let cost = wishes[who].places(&demand);
         let kinds = Kinds::besides_places(&demand);
         if short[who].meets(kinds) {
-            // Tasks have their turn: nobody goes past one that needs the same.
+            // Tasks are granted in order: no task overtakes one that needs the same kind of resource.
             next[who] += 1;
             continue;
         }
@@ -75,8 +80,8 @@ pub(super) fn deal(wishes: &[Wish], mut places: Places, mut left: Claims) -> Vec
                 shares[who].push(next[who]);
                 next[who] += 1;
             }
-            // All its others are like this one.
-            None if matches!(wishes[who], Wish::Workers(..)) => next[who] = u32::MAX,
+            // All other requests of this party equal this one.
+            None if matches!(wishes[who], FairShareRequest::Workers(..)) => next[who] = u32::MAX,
             None => {
                 short[who].add(kinds);
                 next[who] += 1;
@@ -85,7 +90,7 @@ pub(super) fn deal(wishes: &[Wish], mut places: Places, mut left: Claims) -> Vec
     }
 }
 
-impl Wish {
+impl FairShareRequest {
     fn len(&self) -> u32 {
         match self {
             Self::Workers(count, _) => *count,
@@ -93,15 +98,16 @@ impl Wish {
         }
     }
 
-    fn get(&self, number: u32) -> Demand {
+    fn get(&self, number: u32) -> ResourceRequest {
         match self {
             Self::Workers(_, demand) => *demand,
             Self::Tasks(demands) => demands[number as usize],
         }
     }
 
-    /// The places that one of them needs: those of tasks are wished for with the workers that fill them.
-    fn places(&self, demand: &Demand) -> u32 {
+    /// Returns the number of CPU slots that a request needs. The slots of tasks are requested with the workers that fill
+    /// them.
+    fn places(&self, demand: &ResourceRequest) -> u32 {
         match self {
             Self::Workers(..) => demand.places().into(),
             Self::Tasks(_) => 0,
@@ -124,45 +130,48 @@ mod tests {
         assert_eq!(divide(&[], 4), [0; 0]);
     }
 
-    fn counts(wishes: &[Wish], ordinary: u32, supply: Supply) -> Vec<usize> {
-        let places = Places { ordinary, spare: 0 };
-        deal(wishes, places, Claims::new(&supply)).iter().map(Vec::len).collect()
+    fn counts(wishes: &[FairShareRequest], ordinary: u32, supply: Supply) -> Vec<usize> {
+        let places = AvailableSlots { ordinary, spare: 0 };
+        allocate(wishes, places, FreeResources::new(&supply)).iter().map(Vec::len).collect()
     }
 
-    const GPU: Demand = Demand { gpus: 1000, ..Demand::NONE };
+    const GPU: ResourceRequest = ResourceRequest { gpus: 1000, ..ResourceRequest::NONE };
 
     #[test]
     fn what_is_short_is_shared_and_the_rest_goes_to_those_who_do_not_need_it() {
         let supply = Supply { memory: 100, gpus: 0b111 };
-        let plain = Wish::Workers(9, Demand::NONE);
-        let wishes = [Wish::Workers(9, GPU), Wish::Workers(9, GPU), plain.clone()];
+        let plain = FairShareRequest::Workers(9, ResourceRequest::NONE);
+        let wishes =
+            [FairShareRequest::Workers(9, GPU), FairShareRequest::Workers(9, GPU), plain.clone()];
         assert_eq!(counts(&wishes, 8, supply), [2, 1, 5]);
-        let wide = Wish::Workers(9, Demand { cores: 3, ..Demand::NONE });
+        let wide =
+            FairShareRequest::Workers(9, ResourceRequest { cores: 3, ..ResourceRequest::NONE });
         assert_eq!(counts(&[wide, plain], 8, supply), [2, 2]);
     }
 
     #[test]
     fn a_task_that_is_too_large_holds_up_those_behind_it_that_need_the_same() {
         let supply = Supply { memory: 100, gpus: 0b1 };
-        let [large, small] = [80, 20].map(|memory| Demand { memory, ..Demand::NONE });
-        let tasks = Wish::Tasks(vec![large, large, GPU, small]);
-        let none = Places { ordinary: 0, spare: 0 };
-        assert_eq!(deal(&[tasks], none, Claims::new(&supply)), [vec![0, 2]]);
+        let [large, small] =
+            [80, 20].map(|memory| ResourceRequest { memory, ..ResourceRequest::NONE });
+        let tasks = FairShareRequest::Tasks(vec![large, large, GPU, small]);
+        let none = AvailableSlots { ordinary: 0, spare: 0 };
+        assert_eq!(allocate(&[tasks], none, FreeResources::new(&supply)), [vec![0, 2]]);
     }
 
     #[test]
-    fn who_would_get_nothing_for_want_of_places_gets_a_spare_one() {
+    fn a_context_without_a_cpu_slot_gets_a_spare_one() {
         let supply = Supply { memory: 100, gpus: 0b11 };
-        let wide = Wish::Workers(9, Demand { cores: 3, ..GPU });
-        let plain = Wish::Workers(9, Demand::NONE);
-        let places = Places { ordinary: 2, spare: 1 };
-        let shares = deal(&[wide.clone(), wide, plain], places, Claims::new(&supply));
+        let wide = FairShareRequest::Workers(9, ResourceRequest { cores: 3, ..GPU });
+        let plain = FairShareRequest::Workers(9, ResourceRequest::NONE);
+        let places = AvailableSlots { ordinary: 2, spare: 1 };
+        let shares = allocate(&[wide.clone(), wide, plain], places, FreeResources::new(&supply));
         assert_eq!(shares, [vec![0], vec![], vec![0, 1]]);
     }
 
     proptest! {
         #[test]
-        fn nothing_is_wasted_and_nobody_is_worse_off_than_another(
+        fn nothing_is_wasted_and_no_context_is_worse_off_than_another(
             demands in prop::collection::vec(0u32..20, 0..8), total in 0u32..40,
         ) {
             let shares = divide(&demands, total);
@@ -179,8 +188,8 @@ mod tests {
         fn workers_alone_are_dealt_as_they_are_divided(
             demands in prop::collection::vec(0u32..20, 0..8), total in 0u32..40,
         ) {
-            let wishes: Vec<Wish> =
-                demands.iter().map(|&count| Wish::Workers(count, Demand::NONE)).collect();
+            let wishes: Vec<FairShareRequest> =
+                demands.iter().map(|&count| FairShareRequest::Workers(count, ResourceRequest::NONE)).collect();
             let shares: Vec<u32> = divide(&demands, total);
             let dealt = counts(&wishes, total, Supply::default());
             prop_assert_eq!(dealt, shares.iter().map(|&one| one as usize).collect::<Vec<_>>());

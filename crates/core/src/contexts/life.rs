@@ -1,34 +1,39 @@
-//! A context's life: defined, had by workers or by none, forgotten, and dropped with its last task.
+//! Life of a context: it is defined, loaded by workers, forgotten, and dropped with its last task.
 
 use std::sync::Arc;
 
 use gristmill_wire::ContextId;
 
-use super::pools::Staff;
+use super::pools::ContextWorkers;
 use super::{Context, ContextOptions, PLAIN};
 use crate::port::Port;
 use crate::queue::ReadyQueue;
 use crate::slots::Slot;
-use crate::starts::Starts;
+use crate::starts::StartBackoff;
 use crate::stats::ContextStats;
 use crate::{Core, NONE, StartFailure};
 
 impl Core {
-    /// Makes a context known: tasks may name it. One that is known keeps what it has, and is not forgotten any more.
+    /// Defines a context: tasks may name it. A context that is defined already keeps its state, and is no longer
+    /// forgotten.
     ///
     /// # Panics
-    /// It is the number of none.
+    /// If `context` is 0, the id of no context.
     pub fn define_context(&mut self, context: ContextId, options: ContextOptions) {
         assert!(context != PLAIN, "0 is no context");
         let new = || Context {
             options,
             queue: ReadyQueue::new(),
             current: 0,
-            starts: Starts::default(),
+            starts: StartBackoff::default(),
             is_proven: false,
             failure: None,
             served_at: 0,
             tasks: 0,
+            delegated: 0,
+            turn: None,
+            place: None,
+            idle_until: None,
             is_forgotten: false,
             is_resident: false,
             memory: 0,
@@ -40,8 +45,8 @@ impl Core {
         self.contexts.forgotten -= u32::from(was_forgotten);
     }
 
-    /// No task will name a context any more. Those that do are completed; then its workers leave, and
-    /// [`Port::context_dropped`] is called.
+    /// Forgets a context: no task will name it any more. The tasks that do are completed; then the context's workers
+    /// leave, and the engine calls [`Port::context_dropped`].
     pub fn forget_context(&mut self, context: ContextId, now: u64, port: &mut impl Port) {
         self.now = now;
         let Some(one) = self.contexts.table.get_mut(&context) else { return };
@@ -53,7 +58,7 @@ impl Core {
         }
     }
 
-    /// Sends workers away whose contexts nobody needs any more.
+    /// Drops the contexts that no task needs any more, and makes their workers leave.
     #[inline]
     pub(crate) fn drop_unneeded(&mut self, port: &mut impl Port) {
         while let Some(context) = self.contexts.unneeded.pop() {
@@ -65,7 +70,11 @@ impl Core {
     fn drop_context(&mut self, context: ContextId, port: &mut impl Port) {
         let Some(dropped) = self.contexts.table.remove(&context) else { return };
         self.contexts.forgotten -= 1;
+        if let Some(until) = dropped.idle_until {
+            self.contexts.idle.remove(&(until, context));
+        }
         debug_assert!(dropped.queue.is_empty(), "a context outlives its tasks");
+        self.drop_floor_of(context);
         self.send_all_away(context, port);
         port.context_dropped(context);
     }
@@ -78,14 +87,15 @@ impl Core {
         }
     }
 
-    /// A task was accepted that names a context.
+    /// Counts a task that was accepted and names a context.
     pub(crate) fn context_gains_task(&mut self, context: ContextId) {
         if let Some(one) = self.contexts.table.get_mut(&context) {
             one.tasks += 1;
+            self.contexts.keep_idle(context);
         }
     }
 
-    /// One of them is final.
+    /// Removes a task that has become final from the count of its context.
     pub(crate) fn context_loses_task(&mut self, context: ContextId) {
         let Some(one) = self.contexts.table.get_mut(&context) else { return };
         one.tasks -= 1;
@@ -93,23 +103,39 @@ impl Core {
         if one.tasks == 0 && one.is_forgotten {
             self.contexts.unneeded.push(context);
         }
+        self.contexts.keep_idle(context);
     }
 
-    /// Why workers cannot have a context.
+    /// Returns true if a context is in the table, forgotten or not; also for `PLAIN`.
+    pub(crate) fn is_defined(&self, context: ContextId) -> bool {
+        context == PLAIN || self.contexts.table.contains_key(&context)
+    }
+
+    /// Returns true if a peer with enough workers could run `count` tasks of a context at once. That is not so if the
+    /// context allows fewer workers, or needs resources that only few workers can have.
+    pub(crate) fn could_all_run(&self, context: ContextId, count: u32) -> bool {
+        self.contexts.table.get(&context).is_some_and(|one| {
+            count <= u32::from(one.options.workers_max)
+                && (count <= 1 || one.options.demand.is_none())
+        })
+    }
+
+    /// Returns the reason why workers cannot have a context, if there is one.
     #[must_use]
     pub fn context_failure(&self, context: ContextId) -> Option<&StartFailure> {
         self.contexts.table.get(&context)?.failure.as_deref()
     }
 
-    /// What a context was good for so far.
+    /// Returns the statistics of a context.
     #[must_use]
     pub fn context_stats(&self, context: ContextId) -> Option<ContextStats> {
         let one = self.contexts.table.get(&context)?;
-        let Staff { live: workers, running, .. } = self.staff(context);
+        let ContextWorkers { live: workers, running, .. } = self.staff(context);
         Some(ContextStats { workers, running, waiting: one.queue.len().into(), ..one.stats })
     }
 
-    /// A worker with a context has run calls, for so many ticks; of a task that a task here submitted.
+    /// Counts calls that a worker with a context has run, and their clock ticks. `is_nested` says that a task here
+    /// submitted them.
     pub(crate) fn context_ran(
         &mut self,
         context: ContextId,
@@ -117,7 +143,7 @@ impl Core {
         is_nested: bool,
     ) {
         let Some(one) = self.contexts.table.get_mut(&context) else { return };
-        one.starts.bear_fruit();
+        let was_fruitless = one.starts.record_success();
         one.stats.calls += calls;
         one.stats.busy_ticks += ticks;
         if is_nested {
@@ -125,9 +151,12 @@ impl Core {
             one.stats.nested_ticks += ticks;
             self.contexts.changes += 1;
         }
+        if was_fruitless {
+            self.contexts.keep_place(context);
+        }
     }
 
-    /// A task has run at a peer.
+    /// Counts a task of a context that has run at a peer.
     pub(crate) fn note_call_in_context(&mut self, index: u32, ticks: u64) {
         let extra = self.tasks[index].extra;
         if extra == NONE || self.extras[extra].context == PLAIN {
@@ -136,12 +165,13 @@ impl Core {
         let context = self.extras[extra].context;
         self.context_ran(context, (self.calls(index).into(), ticks), false);
         if let Some(one) = self.contexts.table.get_mut(&context) {
-            // It was another peer that could not have it.
+            // Another peer could not have the context.
             one.failure = None;
+            self.contexts.keep_place(context);
         }
     }
 
-    /// A worker with a context is up.
+    /// Records that a worker with a context is up.
     pub(crate) fn context_came_up(&mut self, context: ContextId) {
         if let Some(one) = self.contexts.table.get_mut(&context) {
             one.starts.succeed();
@@ -151,25 +181,24 @@ impl Core {
         }
     }
 
-    /// Changes whenever a worker has come up with a context, or has run a task there that a task submitted: whoever told this
-    /// engine of the context knows neither.
+    /// Returns a counter that changes whenever a worker has come up with a context, or has run a task in it that another
+    /// task submitted. The client that defined the context in this engine has no other way to learn of these.
     #[must_use]
     pub const fn context_changes(&self) -> u64 {
         self.contexts.changes
     }
 
-    /// Nobody could have a context at a peer. With workers of its own an engine has tried, or will, whether they can.
+    /// Records that no worker at a peer could have a context. An engine with workers of its own ignores this, because it
+    /// tries itself.
     pub(crate) fn context_failed_elsewhere(&mut self, index: u32, failure: &Arc<StartFailure>) {
         let extra = self.tasks[index].extra;
         if extra == NONE || self.config.workers > 0 {
             return;
         }
-        if let Some(one) = self.contexts.table.get_mut(&self.extras[extra].context) {
-            one.failure = Some(Arc::clone(failure));
-        }
+        self.contexts.fail(self.extras[extra].context, Arc::clone(failure));
     }
 
-    /// Nobody can have a context, which has no workers yet: its tasks fail with this once they are ready.
+    /// Gives up a context that has no workers yet: its tasks fail with `failure` once they are ready.
     pub fn give_up_context(
         &mut self,
         context: ContextId,
@@ -178,21 +207,23 @@ impl Core {
         port: &mut impl Port,
     ) {
         self.now = now;
-        if let Some(one) = self.contexts.table.get_mut(&context) {
-            one.failure = Some(Arc::new(failure));
+        if self.contexts.table.contains_key(&context) {
+            self.contexts.fail(context, Arc::new(failure));
             self.pump(port);
         }
     }
 
-    /// A worker with a context did not come up. After a permanent failure, or several in a row, nobody can have it.
+    /// Records that a worker with a context did not come up. The context fails after a permanent failure, or after
+    /// several failures in a row.
     pub(crate) fn context_failed(&mut self, context: ContextId, failure: StartFailure) {
         let Some(one) = self.contexts.table.get_mut(&context) else { return };
         let rounds = one.starts.fail(self.now, &self.config);
-        // Another start may be under way, and go better.
+        self.contexts.keep_place(context);
+        // Another start may be in progress and may succeed.
         let has_live = |slot: &Slot| slot.context == context && slot.has_process();
         let has_live = self.slots.iter().any(has_live);
         if (failure.permanent || rounds >= self.config.start_failures_max) && !has_live {
-            one.failure = Some(Arc::new(failure));
+            self.contexts.fail(context, Arc::new(failure));
         }
     }
 }

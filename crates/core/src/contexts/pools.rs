@@ -1,12 +1,13 @@
-//! Who could use how many workers, and how many of them each is to have.
+//! Pools of workers: how many workers each context could use, and how many of them it should have.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-use gristmill_wire::{ContextId, Demand};
+use gristmill_wire::{ContextId, ResourceRequest};
 
-use super::fair::{Places, Wish, deal, divide};
+use super::fair::{AvailableSlots, FairShareRequest, allocate, divide};
 use super::{Context, PLAIN};
-use crate::demands::{Claims, Kinds};
+use crate::demands::{FreeResources, Kinds};
 use crate::list::List;
 use crate::machine::Phase;
 use crate::slots::{Slot, SlotState};
@@ -17,29 +18,30 @@ use crate::{Core, NONE, Supply};
 #[derive(Debug)]
 pub(super) struct Pool {
     pub context: ContextId,
-    /// Those that are there or were asked for, and are to stay.
+    /// Number of workers that exist or were requested, and that stay.
     pub live: u32,
-    /// What each of them has besides a place, and how many places.
-    pub needs: Demand,
-    /// How many it could use, as far as it may have more now.
+    /// Resources of each of them, including the number of CPU slots.
+    pub needs: ResourceRequest,
+    /// Number of workers that the pool could use and may have now.
     pub demand: u32,
-    /// Those whose tasks wait for others that they submitted: they keep what they have.
+    /// Number of workers whose tasks wait for tasks that they submitted: these workers keep their resources.
     pub stuck: u32,
-    /// How many it is to have, if what they need besides places is somebody else's now.
+    /// Number of workers that the pool should have, even if others have their resources now.
     pub due: u32,
-    /// How many it is to have now.
+    /// Number of workers that the pool should have now.
     pub share: u32,
     pub may_start: bool,
-    /// All its workers wait, and a spare one could run what they may wait for, however many it may have.
+    /// True if all its workers wait and a spare worker could run the tasks for which they may wait, whatever the limit of
+    /// workers.
     pub lacks_spare: bool,
-    /// Its workers are known to come up.
+    /// True if its workers are known to come up.
     pub is_proven: bool,
-    /// When it got one last.
+    /// Time when it last got a worker.
     pub served_at: u64,
 }
 
 impl Pool {
-    /// How many it could use that can be somebody else's.
+    /// Returns the number of workers that the pool could use, without the waiting ones that keep their resources.
     fn wants(&self) -> u32 {
         let stuck = if self.needs.is_none() { 0 } else { self.stuck };
         self.demand.saturating_sub(stuck)
@@ -50,31 +52,36 @@ impl Pool {
     }
 }
 
-/// Demanding tasks, where they need what contexts need too.
+/// Demanding tasks, if they need resources that contexts need too.
 #[derive(Debug, Default)]
 pub(super) struct TaskPool {
-    /// Those that have what they need.
+    /// Number of tasks that have what they need.
     pub live: u32,
-    /// What those lack that are to have it.
-    pub lacking: Vec<Demand>,
+    /// Requests of the tasks that are due their share of resources and do not have it yet.
+    pub lacking: Vec<ResourceRequest>,
 }
 
-/// The ordinary workers with one context.
+/// Counts of the workers with one context.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Staff {
-    /// Those that are there or were asked for, and are to stay.
+pub(crate) struct ContextWorkers {
+    /// Ordinary workers that exist or were requested, and that stay.
     pub live: u32,
-    /// Those that leave too.
+    /// Ordinary workers, including those that leave.
     pub all: u32,
-    /// Of those that are to stay: their tasks wait for others that they submitted.
+    /// Ordinary workers that stay and whose tasks wait for tasks that they submitted.
     pub stuck: u32,
-    /// Tasks that they run and have before them, spare ones too.
+    /// Tasks that run in the workers or wait in their rings, spare workers included.
     pub running: u64,
-    /// For how many there is something in the rings, as far as it is not with those that leave.
+    /// Number of workers for which there is work in the rings, without the rings of leaving workers.
     pub work: u64,
+    /// True if some worker is starting.
+    pub is_coming: bool,
+    /// True if some worker has no task that waits for tasks that it submitted.
+    pub has_free: bool,
 }
 
-/// Whoever has nothing comes first, in turn; whoever has had it longest gives way first.
+/// Returns the sort key of a pool. Pools without workers come first, the one that was served longest ago before the
+/// others. Of the other pools, the one that was served longest ago comes last, so that it makes room first.
 fn rank(live: u32, served_at: u64) -> (bool, u64, Reverse<u64>) {
     match live {
         0 => (false, served_at, Reverse(0)),
@@ -83,11 +90,23 @@ fn rank(live: u32, served_at: u64) -> (bool, u64, Reverse<u64>) {
 }
 
 impl Core {
-    /// Who could use workers, and how many each is to have.
+    /// Returns the pools that could use workers, each with the number that it should have, and the demanding tasks. Of
+    /// the contexts without workers, looks at no more than there are slots: no others can get a worker now.
     pub(super) fn pools(&self) -> (Vec<Pool>, TaskPool) {
-        let mut pools: Vec<Pool> = std::iter::once(self.plain_pool())
-            .chain(self.contexts.table.iter().map(|(&id, context)| self.pool_of(id, context)))
-            .collect();
+        let (staffs, nested) = (self.staffs(), self.nested_by_context());
+        let places = u32::from(self.config.workers) + self.wanted_spares();
+        let first = self.contexts.lines.heads(places as usize, |one| !staffs.contains_key(&one));
+        let mut contexts: Vec<ContextId> = first.collect();
+        contexts.extend(staffs.keys().chain(nested.keys()));
+        contexts.sort_unstable();
+        contexts.dedup();
+        let pool = |id: ContextId| {
+            let staff = staffs.get(&id).copied().unwrap_or_default();
+            let nested = nested.get(&id).copied().unwrap_or_default();
+            Some(self.pool_of(id, self.contexts.table.get(&id)?, &staff, nested))
+        };
+        let mut pools = vec![self.plain_pool()];
+        pools.extend(contexts.into_iter().filter_map(pool));
         pools.sort_by_key(|pool| rank(pool.live, pool.served_at));
         if pools.iter().all(|pool| pool.needs.is_none()) {
             let demands: Vec<u32> = pools.iter().map(|pool| pool.demand).collect();
@@ -97,26 +116,27 @@ impl Core {
             }
             return (pools, TaskPool::default());
         }
-        let tasks = self.deal_equipment(&mut pools);
+        let tasks = self.allocate_grants(&mut pools);
         (pools, tasks)
     }
 
-    /// The same where some of them need more than workers, which demanding tasks may need too.
-    fn deal_equipment(&self, pools: &mut [Pool]) -> TaskPool {
+    /// Divides resources between pools and demanding tasks when some pools need more than workers, which the tasks may
+    /// need too.
+    fn allocate_grants(&self, pools: &mut [Pool]) -> TaskPool {
         let (demands, live) = self.tasks_with_needs();
-        let mut wishes: Vec<Wish> =
-            pools.iter().map(|pool| Wish::Workers(pool.wants(), pool.needs)).collect();
+        let mut wishes: Vec<FairShareRequest> =
+            pools.iter().map(|pool| FairShareRequest::Workers(pool.wants(), pool.needs)).collect();
         let its_rank = rank(live, self.demands.served_at);
         let place = pools.partition_point(|pool| rank(pool.live, pool.served_at) <= its_rank);
-        wishes.insert(place, Wish::Tasks(demands.clone()));
+        wishes.insert(place, FairShareRequest::Tasks(demands.clone()));
         let places_stuck =
             |pool: &Pool| (pool.demand - pool.wants()) * u32::from(pool.needs.places());
         let stuck = pools.iter().map(places_stuck).sum();
-        let places = Places {
+        let places = AvailableSlots {
             ordinary: u32::from(self.config.workers).saturating_sub(stuck),
             spare: self.free_spares(),
         };
-        let mut shares = deal(&wishes, places, self.unstuck_claims());
+        let mut shares = allocate(&wishes, places, self.unstuck_claims());
         let of_tasks = shares.remove(place);
         for (pool, share) in pools.iter_mut().zip(shares) {
             let more = u32::try_from(share.len()).unwrap_or(u32::MAX);
@@ -129,8 +149,8 @@ impl Core {
         tasks
     }
 
-    /// Deals places to those who have everything else for more workers, or could do without: to nobody more than he is due
-    /// of what others lack.
+    /// Allocates CPU slots to the pools that have all other resources for more workers, or need none. A pool gets no more
+    /// than it is due of the resources that others lack.
     fn deal_places(&self, pools: &mut [Pool], tasks: &TaskPool) {
         let mut left = self.demands.claims.clone();
         let kinds = |pool: &Pool| Kinds::besides_places(&pool.needs);
@@ -155,27 +175,31 @@ impl Core {
             count
         };
         let counts: Vec<u32> = pools.iter().map(usable).collect();
-        let places = |pool: &Pool| Demand { cores: pool.needs.cores, ..Demand::NONE };
-        let wishes =
-            pools.iter().zip(counts).map(|(pool, count)| Wish::Workers(count, places(pool)));
-        let wishes: Vec<Wish> = wishes.collect();
-        let places = Places { ordinary: self.config.workers.into(), spare: 0 };
-        let shares = deal(&wishes, places, Claims::new(&Supply::default()));
+        let places =
+            |pool: &Pool| ResourceRequest { cores: pool.needs.cores, ..ResourceRequest::NONE };
+        let wishes = pools
+            .iter()
+            .zip(counts)
+            .map(|(pool, count)| FairShareRequest::Workers(count, places(pool)));
+        let wishes: Vec<FairShareRequest> = wishes.collect();
+        let places = AvailableSlots { ordinary: self.config.workers.into(), spare: 0 };
+        let shares = allocate(&wishes, places, FreeResources::new(&Supply::default()));
         for (pool, share) in pools.iter_mut().zip(shares) {
             pool.share = u32::try_from(share.len()).unwrap_or(u32::MAX);
         }
     }
 
-    /// What demanding tasks need besides places: those that have it first, and how many these are.
-    fn tasks_with_needs(&self) -> (Vec<Demand>, u32) {
+    /// Returns the needs of demanding tasks besides CPU slots, first of the tasks that have their resources, and the
+    /// number of these.
+    fn tasks_with_needs(&self) -> (Vec<ResourceRequest>, u32) {
         let mut with: Vec<u32> = self.slots.iter().map(|slot| slot.holder).collect();
         with.push(self.demands.first);
         with.retain(|&index| index != NONE && !self.is_stuck(index));
         with.sort_unstable();
         with.dedup();
         let waiting = self.could_have_their_turn().filter(|index| !with.contains(index));
-        let needs = |index: u32| Demand { cores: 0, ..self.demand(index) };
-        let mut demands: Vec<Demand> = with.iter().map(|&index| needs(index)).collect();
+        let needs = |index: u32| ResourceRequest { cores: 0, ..self.demand(index) };
+        let mut demands: Vec<ResourceRequest> = with.iter().map(|&index| needs(index)).collect();
         demands.retain(|demand| !demand.is_none());
         let live = u32::try_from(demands.len()).unwrap_or(u32::MAX);
         demands.extend(waiting.map(needs).filter(|demand| !demand.is_none()));
@@ -191,7 +215,7 @@ impl Core {
             context: PLAIN,
             live: staff.live,
             stuck: staff.stuck,
-            needs: Demand::NONE,
+            needs: ResourceRequest::NONE,
             demand: self.usable(&staff, waiting, room),
             due: 0,
             share: 0,
@@ -202,15 +226,19 @@ impl Core {
         }
     }
 
-    fn pool_of(&self, id: ContextId, context: &Context) -> Pool {
-        let staff = self.staff(id);
-        let waiting = u64::from(context.queue.len()) + self.nested_waiting(id);
-        let is_coming = |slot: &Slot| slot.context == id && slot.state == SlotState::Starting;
-        let is_tried = context.is_proven || !self.slots.iter().any(is_coming);
+    fn pool_of(
+        &self,
+        id: ContextId,
+        context: &Context,
+        staff: &ContextWorkers,
+        nested: u64,
+    ) -> Pool {
+        let waiting = u64::from(context.queue.len()) + nested;
+        let is_tried = context.is_proven || !staff.is_coming;
         let may_start =
             is_tried && context.failure.is_none() && !context.starts.must_pause(self.now);
-        let may_start = may_start && self.could_equip(&context.options.demand);
-        // The first one shows whether others are worth a start.
+        let may_start = may_start && self.could_ever_grant(&context.options.demand);
+        // The first worker shows whether others are worth a start.
         let most = match (may_start, context.is_proven) {
             (false, _) => 0,
             (true, false) => 1,
@@ -222,27 +250,24 @@ impl Core {
             live: staff.live,
             stuck: staff.stuck,
             needs: context.options.demand,
-            demand: self.usable(&staff, waiting, room),
+            demand: self.usable(staff, waiting, room),
             due: 0,
             share: 0,
             may_start,
-            lacks_spare: may_start && self.lacks_spare(id, &staff),
+            lacks_spare: may_start && self.lacks_spare(id, staff),
             is_proven: context.is_proven,
             served_at: context.served_at,
         }
     }
 
-    /// Whether tasks wait for workers with a context that all wait themselves, and a spare one could be had.
-    fn lacks_spare(&self, id: ContextId, staff: &Staff) -> bool {
-        let is_free = |slot: &Slot| {
-            slot.context == id && slot.has_process() && slot.waiting == 0 && !slot.is_leaving
-        };
-        let could_be = staff.live > 0 && self.contexts.waits(id) && self.free_spares() > 0;
-        could_be && !self.slots.iter().any(is_free)
+    /// Returns true if tasks wait for a context whose workers all wait themselves, and a spare worker is available.
+    fn lacks_spare(&self, id: ContextId, staff: &ContextWorkers) -> bool {
+        let waits = staff.live > 0 && !staff.has_free && self.contexts.waits(id);
+        waits && self.free_spares() > 0
     }
 
-    /// How many workers would have something to do, as far as there are such, or room for them.
-    fn usable(&self, staff: &Staff, waiting: u64, room: u32) -> u32 {
+    /// Returns the number of workers that would have work, limited to those that exist or may start.
+    fn usable(&self, staff: &ContextWorkers, waiting: u64, room: u32) -> u32 {
         if matches!(self.phase, Phase::Broken(_) | Phase::Poisoned(_)) {
             return 0;
         }
@@ -250,30 +275,47 @@ impl Core {
         demand.min(staff.live.saturating_add(room)).min(self.config.workers.into())
     }
 
-    /// The workers with a context, or without one.
-    pub(crate) fn staff(&self, context: ContextId) -> Staff {
-        let mut staff = Staff::default();
+    /// Returns the counts of the workers with a context, or without one.
+    pub(crate) fn staff(&self, context: ContextId) -> ContextWorkers {
+        let mut staff = ContextWorkers::default();
         for (place, slot) in self.slots.iter().enumerate() {
-            if slot.context != context || !slot.has_process() {
-                continue;
-            }
-            let is_there = matches!(slot.state, SlotState::Starting | SlotState::Ready);
-            let stays = is_there && !slot.is_leaving;
-            let is_ordinary = place < usize::from(self.config.workers);
-            staff.running += u64::from(slot.in_flight.len);
-            staff.all += u32::from(is_ordinary);
-            staff.live += u32::from(is_ordinary && stays);
-            staff.stuck += u32::from(is_ordinary && stays && slot.waiting > 0);
-            if stays {
-                // What runs, or waits, keeps its own worker; others could do what is behind that.
-                staff.work += u64::from(is_ordinary && slot.in_flight.len > 0);
-                staff.work += self.spare_work(slot);
+            if slot.context == context && slot.has_process() {
+                self.count_worker(&mut staff, place);
             }
         }
         staff
     }
 
-    /// What is behind the task that a worker runs, and is for others with its context too.
+    /// Returns the counts of the workers with each context that has some.
+    pub(super) fn staffs(&self) -> BTreeMap<ContextId, ContextWorkers> {
+        let mut staffs = BTreeMap::<ContextId, ContextWorkers>::new();
+        for (place, slot) in self.live_slots().iter().enumerate() {
+            if slot.context != PLAIN && slot.has_process() {
+                self.count_worker(staffs.entry(slot.context).or_default(), place);
+            }
+        }
+        staffs
+    }
+
+    fn count_worker(&self, staff: &mut ContextWorkers, place: usize) {
+        let slot = &self.slots[place];
+        let is_there = matches!(slot.state, SlotState::Starting | SlotState::Ready);
+        let stays = is_there && !slot.is_leaving;
+        let is_ordinary = place < usize::from(self.config.workers);
+        staff.running += u64::from(slot.in_flight.len);
+        staff.all += u32::from(is_ordinary);
+        staff.live += u32::from(is_ordinary && stays);
+        staff.stuck += u32::from(is_ordinary && stays && slot.waiting > 0);
+        staff.is_coming |= slot.state == SlotState::Starting;
+        staff.has_free |= slot.waiting == 0 && !slot.is_leaving;
+        if stays {
+            // A running or waiting task keeps its own worker; other workers could run the tasks behind it.
+            staff.work += u64::from(is_ordinary && slot.in_flight.len > 0);
+            staff.work += self.spare_work(slot);
+        }
+    }
+
+    /// Returns the number of tasks behind the one that a worker runs that other workers with its context could run.
     fn spare_work(&self, slot: &Slot) -> u64 {
         if slot.context == PLAIN {
             return slot.in_flight.len.saturating_sub(slot.waiting + 1).into();
@@ -281,21 +323,24 @@ impl Core {
         self.few_behind(slot, slot.context)
     }
 
-    /// Tasks in a context, or in none, behind the task that a worker runs: not all, where there are more than workers.
+    /// Returns the number of tasks in a context, or in none, behind the task that a worker runs. Looks at no more tasks
+    /// than there are workers.
     pub(crate) fn few_behind(&self, slot: &Slot, context: ContextId) -> u64 {
         let behind = List::from(&self.tasks, slot.in_flight.head).skip(slot.waiting as usize + 1);
         let few = behind.take(self.config.workers.into());
         few.filter(|&index| self.context_of(index) == context).count() as u64
     }
 
-    /// Tasks that wait for workers without a context, and places of those that need several.
+    /// Returns the number of tasks that wait for workers without a context, plus the CPU slots of those that need
+    /// several.
     pub(super) fn plain_waiting(&self) -> u64 {
         let wanted = if self.could_gather() { self.demands.wanted_places } else { 0 };
         let places = wanted + self.ordinary_lent_places();
         u64::from(self.ready.len()) + self.nested_waiting(PLAIN) + places
     }
 
-    /// Places of tasks that run, beyond their own workers': those of spare workers are nothing that others could use.
+    /// Returns the number of CPU slots of running tasks beyond those of their own workers. Does not count the slots of
+    /// spare workers, because others could not use them.
     fn ordinary_lent_places(&self) -> u64 {
         if self.demands.lent_places == 0 {
             return 0;
@@ -308,17 +353,30 @@ impl Core {
         (0..usize::from(self.config.workers)).filter(is_lent).count() as u64
     }
 
-    /// Tasks for workers with a context that wait in the queues of those whose tasks submitted them: not all, where there are
-    /// more than workers.
+    /// Returns the number of tasks for workers with a context that wait in the queues of the workers whose tasks
+    /// submitted them. Looks at no more tasks of each queue than there are workers.
     pub(super) fn nested_waiting(&self, context: ContextId) -> u64 {
         if self.nested_ready == 0 {
             return 0;
         }
         let count = |slot: &Slot| {
             let most = usize::from(self.config.workers);
-            let few = List::from(&self.tasks, slot.nested.head).take(most);
+            let few = slot.nested.iter(&self.tasks).take(most);
             few.filter(|&index| self.context_of(index) == context).count() as u64
         };
         self.slots.iter().map(count).sum()
+    }
+
+    /// Returns the number of such tasks for each context for which some wait.
+    fn nested_by_context(&self) -> BTreeMap<ContextId, u64> {
+        let mut waiting = BTreeMap::new();
+        if self.nested_ready > 0 {
+            for slot in &self.slots {
+                for index in slot.nested.iter(&self.tasks).take(self.config.workers.into()) {
+                    *waiting.entry(self.context_of(index)).or_default() += 1;
+                }
+            }
+        }
+        waiting
     }
 }

@@ -1,42 +1,27 @@
-//! What there is besides workers, and what is left of it.
+//! Resources besides workers: the supply, and the part of it that is free.
 
-use gristmill_wire::{Demand, Equipment, GPUS_MAX, WHOLE_GPU};
+use gristmill_wire::{GPUS_MAX, ResourceGrant, ResourceRequest, WHOLE_GPU};
 
 use crate::slots::Slot;
+use crate::supply::Supply;
 use crate::{Core, NONE};
 
-/// What tasks and contexts may ask for besides workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Supply {
-    /// Bytes of memory; `u64::MAX` is not known, and nothing is kept from a task.
-    pub memory: u64,
-    /// The GPUs, a bit each.
-    pub gpus: u16,
-}
-
-impl Default for Supply {
-    /// As much memory as anybody asks for, no GPU.
-    fn default() -> Self {
-        Self { memory: u64::MAX, gpus: 0 }
-    }
-}
-
-/// What is left.
+/// Resources that are free, also where a field of this type is called `claims`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Claims {
+pub(crate) struct FreeResources {
     memory: u64,
-    /// Thousandths of each GPU.
+    /// Free thousandths of each GPU.
     gpus: [u32; GPUS_MAX],
 }
 
-/// What one task has.
+/// GPUs of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Claim {
-    /// Its GPUs, a bit each.
+pub(crate) struct GpuAllocation {
+    /// The GPUs, one bit for each.
     pub devices: u16,
 }
 
-impl Claims {
+impl FreeResources {
     pub fn new(supply: &Supply) -> Self {
         let mut gpus = [0; GPUS_MAX];
         for (device, left) in gpus.iter_mut().enumerate() {
@@ -47,46 +32,53 @@ impl Claims {
         Self { memory: supply.memory, gpus }
     }
 
-    /// The GPUs for a task, if what it asks for is there: for a share of one the fullest that has it, for whole ones the
-    /// first. Of several choices one in `bound`, the sets that idle workers have used before, spares a worker's start.
-    pub fn find(&self, demand: &Demand, bound: impl Iterator<Item = u16>) -> Option<u16> {
+    /// Returns the GPUs for a task if everything it requests is free: the fullest GPU that has room for a share, or the
+    /// first whole ones. `bound` lists the GPU sets of idle workers. One of them is taken if it packs as tightly, because
+    /// its worker need not be replaced.
+    pub fn find(
+        &self,
+        demand: &ResourceRequest,
+        mut bound: impl Iterator<Item = u16>,
+    ) -> Option<u16> {
         if demand.memory > self.memory {
             return None;
         }
         let count = demand.devices();
-        let has = |device: usize| self.gpus[device] >= demand.share();
-        let all_have =
-            |set: u16| (0..GPUS_MAX).all(|device| set & (1 << device) == 0 || has(device));
-        let mut fit = bound.filter(|set| set.count_ones() == count && all_have(*set));
-        if let Some(set) = fit.next().filter(|_| count > 0) {
-            return Some(set);
-        }
-        let mut devices: Vec<usize> = (0..GPUS_MAX).filter(|&device| has(device)).collect();
+        let has_room = |device: &usize| self.gpus[*device] >= demand.share();
+        let mut devices: Vec<usize> = (0..GPUS_MAX).filter(has_room).collect();
         devices.sort_by_key(|&device| self.gpus[device]);
-        let chosen = devices.get(..count as usize)?;
-        Some(chosen.iter().fold(0, |set, device| set | (1 << device)))
+        let tightest = devices.get(..count as usize)?;
+        let left_of_tightest: u32 = tightest.iter().map(|&device| self.gpus[device]).sum();
+        let packs_as_tightly = |set: &u16| {
+            let members = (0..GPUS_MAX).filter(|device| set & (1 << device) != 0);
+            set.count_ones() == count
+                && members.clone().all(|device| has_room(&device))
+                && members.map(|device| self.gpus[device]).sum::<u32>() == left_of_tightest
+        };
+        let reused = if count > 0 { bound.find(packs_as_tightly) } else { None };
+        reused.or_else(|| Some(tightest.iter().fold(0, |set, device| set | (1 << device))))
     }
 
-    /// What of a demand is not there, each for itself.
-    pub fn short_of(&self, demand: &Demand) -> Demand {
-        let gpus = Demand { gpus: demand.gpus, ..Demand::NONE };
+    /// Returns the part of a request that is not free. Checks each resource separately.
+    pub fn short_of(&self, demand: &ResourceRequest) -> ResourceRequest {
+        let gpus = ResourceRequest { gpus: demand.gpus, ..ResourceRequest::NONE };
         let has_gpus = self.find(&gpus, std::iter::empty()).is_some();
         let has_memory = demand.memory <= self.memory;
-        Demand {
+        ResourceRequest {
             cores: 0,
             gpus: if has_gpus { 0 } else { demand.gpus },
             memory: if has_memory { 0 } else { demand.memory },
         }
     }
 
-    pub fn take(&mut self, demand: &Demand, devices: u16) {
+    pub fn take(&mut self, demand: &ResourceRequest, devices: u16) {
         if self.memory != u64::MAX {
             self.memory -= demand.memory;
         }
         self.change(devices, |left| *left -= demand.share());
     }
 
-    pub fn give_back(&mut self, demand: &Demand, devices: u16) {
+    pub fn give_back(&mut self, demand: &ResourceRequest, devices: u16) {
         if self.memory != u64::MAX {
             self.memory += demand.memory;
         }
@@ -100,12 +92,12 @@ impl Claims {
 }
 
 impl Core {
-    pub(crate) fn claim(&self, index: u32) -> Option<Claim> {
+    pub(crate) fn claim(&self, index: u32) -> Option<GpuAllocation> {
         let extra = self.tasks[index].extra;
         if extra == NONE { None } else { self.extras[extra].claim }
     }
 
-    /// Gives a task memory and GPUs, if they are there.
+    /// Claims memory and GPUs for a task. Returns false if they are not free.
     pub(super) fn begin_claim(&mut self, index: u32) -> bool {
         let demand = self.demand(index);
         let is_meant =
@@ -115,14 +107,14 @@ impl Core {
         let Some(devices) = self.demands.claims.find(&demand, bound) else { return false };
         self.demands.claims.take(&demand, devices);
         let extra = self.tasks[index].extra;
-        self.extras[extra].claim = Some(Claim { devices });
+        self.extras[extra].claim = Some(GpuAllocation { devices });
         if demand.gpus > 0 || demand.memory > 0 {
             self.demands.served_at = self.now;
         }
         true
     }
 
-    /// Takes everything back that the task of a side record has, if it has anything.
+    /// Releases the resources and the held slots of a task, given by its side record. Does nothing if the task has none.
     pub(crate) fn end_claim(&mut self, extra: u32) {
         let (index, demand) = (self.extras[extra].task, self.extras[extra].demand);
         let Some(claim) = self.extras[extra].claim.take() else { return };
@@ -130,15 +122,15 @@ impl Core {
         for slot in self.slots.iter_mut().filter(|slot| slot.holder == index) {
             slot.holder = NONE;
         }
-        // Several workers may have nothing to do now.
+        // Several workers may be idle now.
         self.has_fresh = true;
-        self.contexts.note_news();
+        self.contexts.mark_changed();
     }
 }
 
-impl Claim {
-    /// What the worker is told.
-    pub fn equipment(&self, demand: &Demand) -> Equipment {
-        Equipment { devices: self.devices, places: demand.places() }
+impl GpuAllocation {
+    /// Returns the grant that is sent to the worker.
+    pub fn grant(&self, demand: &ResourceRequest) -> ResourceGrant {
+        ResourceGrant { devices: self.devices, places: demand.places() }
     }
 }

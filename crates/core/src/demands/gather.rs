@@ -1,6 +1,6 @@
-//! How a task comes to its workers' places.
+//! Gathering of the CPU slots of demanding tasks.
 
-use gristmill_wire::Demand;
+use gristmill_wire::ResourceRequest;
 
 use super::Kinds;
 use crate::machine::slot_id;
@@ -11,11 +11,20 @@ use crate::task::State;
 use crate::{Core, NONE, SlotId};
 
 impl Core {
-    /// Runs all that can be run, one after the other.
+    /// Runs all demanding tasks that can run, one after the other.
     pub(super) fn gather_all(&mut self, port: &mut impl Port) {
         self.give_way();
+        let mut has_given = false;
         while self.demands.first != NONE || self.begin_to_gather() {
             let index = self.demands.first;
+            if self.is_below_floor(index) {
+                let _was_first = self.cease_to_gather();
+                return;
+            }
+            if !has_given && self.gives_precedence(index) {
+                has_given = true;
+                continue;
+            }
             self.hold_idle(index);
             self.hold_busy(index, port);
             let Some(slot) = self.gathered(index, port) else { return };
@@ -25,7 +34,7 @@ impl Core {
         }
     }
 
-    /// Lets the first task gather for which memory and GPUs are there.
+    /// Lets the first task for which memory and GPUs are free begin to gather CPU slots. Returns false if there is none.
     fn begin_to_gather(&mut self) -> bool {
         let mut short = self.held_up();
         let waiting: Vec<u32> = self.demands.waiting(&self.tasks).collect();
@@ -34,7 +43,7 @@ impl Core {
             if short.meets(kinds) {
                 continue;
             }
-            if self.could_hold(index) && self.begin_claim(index) {
+            if !self.is_below_floor(index) && self.could_hold(index) && self.begin_claim(index) {
                 self.demands.first = index;
                 return true;
             }
@@ -43,13 +52,13 @@ impl Core {
         false
     }
 
-    /// What tasks have to leave to contexts for now.
+    /// Returns the kinds of resources that tasks must leave to contexts for now.
     fn held_up(&self) -> Kinds {
         if self.contexts.is_empty() { Kinds::default() } else { self.demands.held_up }
     }
 
-    /// Lets go of what the first task has, if stacks that wait have the places that it lacks: what they wait for may need
-    /// these.
+    /// Releases what the gathering task has, if waiting workers have the CPU slots that it lacks: the tasks for which
+    /// these workers wait may need the released resources.
     fn give_way(&mut self) {
         let index = self.demands.first;
         if index != NONE && !self.could_hold(index) {
@@ -57,7 +66,7 @@ impl Core {
         }
     }
 
-    /// Lets go of all that the first task has; false: none gathers.
+    /// Releases all that the gathering task has. Returns false if no task gathers.
     pub(crate) fn cease_to_gather(&mut self) -> bool {
         let index = std::mem::replace(&mut self.demands.first, NONE);
         if index != NONE {
@@ -66,7 +75,51 @@ impl Core {
         index != NONE
     }
 
-    /// Whether there are as many places as a task needs that no stack waits in.
+    /// Releases what the gathering task has, if a task with a higher priority could gather now. Returns true if it did.
+    fn gives_precedence(&mut self, index: u32) -> bool {
+        let highest = self
+            .demands
+            .queue
+            .first(&self.tasks)
+            .filter(|&first| first != index && self.priority(first) > self.priority(index));
+        let Some(first) = highest else { return false };
+        if self.held_up().meets(Kinds::of(&self.demand(first))) {
+            return false;
+        }
+        let had = self.claim(index).map(|claim| (claim, self.demand(index)));
+        let mut free = self.demands.claims.clone();
+        if let Some((claim, demand)) = had {
+            free.give_back(&demand, claim.devices);
+        }
+        let has_all = free.find(&self.demand(first), std::iter::empty()).is_some();
+        let gives = has_all && self.could_hold_all(first);
+        gives && self.cease_to_gather()
+    }
+
+    /// Returns true if enough CPU slots would be left for a task if no other task gathered: those without a waiting worker
+    /// that no task holds, or the gathering task.
+    fn could_hold_all(&self, index: u32) -> bool {
+        let is_free = |place: &usize| {
+            let slot = &self.slots[*place];
+            let gathers = slot.holder == self.demands.first;
+            let is_its = slot.holder == NONE || gathers;
+            slot.waiting == 0 && is_its && slot.state != SlotState::Lent && self.is_usable(*place)
+        };
+        let places = (0..self.slots.len()).filter(is_free).count();
+        places >= usize::from(self.demand(index).places())
+    }
+
+    /// Returns true if `count` CPU slots could be freed, whether or not tasks hold them. A slot cannot be freed while its
+    /// task waits for tasks that it submitted, or while it is lent.
+    pub(crate) fn could_free_places(&self, count: u32) -> bool {
+        let is_free = |place: &usize| {
+            let slot = &self.slots[*place];
+            slot.waiting == 0 && slot.state != SlotState::Lent && self.is_usable(*place)
+        };
+        (0..self.slots.len()).filter(is_free).count() >= count as usize
+    }
+
+    /// Returns true if enough CPU slots are left for a task now: those without a waiting worker that no other task holds.
     fn could_hold(&self, index: u32) -> bool {
         let is_free = |place: &usize| {
             let slot = &self.slots[*place];
@@ -78,28 +131,30 @@ impl Core {
         places >= usize::from(self.demand(index).places())
     }
 
-    /// Whether one gathers, or could if those who have the places gave way. Who waits in the others may wait for what would
-    /// have to run in these.
+    /// Returns true if a task gathers, or could gather if the users of CPU slots gave them up. Slots in which workers
+    /// wait do not count: these workers may wait for tasks that would have to run in the other slots.
     pub(crate) fn could_gather(&self) -> bool {
-        let has_all = |demand: &Demand| {
+        let has_all = |demand: &ResourceRequest| {
             self.could_have_places(demand)
                 && self.demands.claims.find(demand, std::iter::empty()).is_some()
         };
         self.demands.first != NONE || self.first_in_turn(self.held_up(), has_all).next().is_some()
     }
 
-    /// Whether there could be as many places if nobody had any but those who wait for tasks that they submitted.
-    fn could_have_places(&self, demand: &Demand) -> bool {
+    /// Returns true if enough CPU slots could become free for a request; lent slots and slots that tasks hold count too. A
+    /// slot cannot become free while its user waits for tasks that it submitted.
+    fn could_have_places(&self, demand: &ResourceRequest) -> bool {
         let in_use = usize::from(self.config.workers) + self.wanted_spares() as usize;
         let free = (0..in_use).filter(|&place| self.is_unstuck(place)).count();
         free >= usize::from(demand.places())
     }
 
-    /// Tasks that wait and `could` run, in turn: what is short of one thing holds up those that need it too.
+    /// Returns the waiting tasks for which `could` returns true, in order. A task that lacks a resource holds up the
+    /// tasks behind it that need the same kind.
     fn first_in_turn(
         &self,
         mut short: Kinds,
-        could: impl Fn(&Demand) -> bool,
+        could: impl Fn(&ResourceRequest) -> bool,
     ) -> impl Iterator<Item = u32> {
         self.demands.waiting(&self.tasks).filter(move |&index| {
             let demand = self.demand(index);
@@ -113,12 +168,13 @@ impl Core {
         })
     }
 
-    /// Tasks that wait and could have places, as far as none of those before them is short of what it cannot have.
+    /// Returns the waiting tasks that could have CPU slots. A task that could not have them holds up the tasks behind it
+    /// that need the same kind of resource.
     pub(crate) fn could_have_their_turn(&self) -> impl Iterator<Item = u32> {
         self.first_in_turn(Kinds::default(), |demand| self.could_have_places(demand))
     }
 
-    /// The slots whose places a task has.
+    /// Returns the slots that a task holds.
     pub(crate) fn places(&self, index: u32) -> Vec<SlotId> {
         self.held_slots(index).map(slot_id).collect()
     }
@@ -127,7 +183,7 @@ impl Core {
         self.held_slots(index).count()
     }
 
-    /// Whether a task gathers that lacks places.
+    /// Returns true if a task gathers and lacks CPU slots.
     pub(crate) fn gathers_places(&self) -> bool {
         let index = self.demands.first;
         if index == NONE {
@@ -137,7 +193,8 @@ impl Core {
         held.count() < usize::from(self.demand(index).places())
     }
 
-    /// Whether a place could be a task's: not of a worker that is used up, or whose stack waits.
+    /// Returns true if a task could take a slot: its worker is ready, not used up and not leaving, and no task in it
+    /// waits.
     fn is_holdable(&self, place: usize) -> bool {
         let slot = &self.slots[place];
         let limit = self.config.tasks_per_worker_max;
@@ -149,7 +206,7 @@ impl Core {
             && self.is_usable(place)
     }
 
-    /// Takes the places of workers that have nothing to do, if need be instead of others.
+    /// Takes the slots of idle workers, and gives up busy ones for them if necessary.
     fn hold_idle(&mut self, index: u32) {
         let places = usize::from(self.demand(index).places());
         let is_its = |place: usize| self.slots[place].holder == index;
@@ -168,7 +225,7 @@ impl Core {
         }
     }
 
-    /// Takes places whose workers will have nothing to do soon: what waits there goes elsewhere.
+    /// Takes slots whose workers will be idle soon. The tasks that wait there go elsewhere.
     fn hold_busy(&mut self, index: u32, port: &mut impl Port) {
         let places = usize::from(self.demand(index).places());
         while self.held(index) < places {
@@ -182,10 +239,10 @@ impl Core {
         }
     }
 
-    /// The worker for a task that has all its places: one that has used its GPUs before, or none. Others are replaced,
-    /// since a process keeps the GPUs that it has used first.
+    /// Returns the worker for a task that has all its CPU slots: one that has used the task's GPUs before, or no GPU.
+    /// Retires a worker if there is none, because a process is bound for life to the GPUs of its first GPU task.
     fn gathered(&mut self, index: u32, port: &mut impl Port) -> Option<usize> {
-        let Demand { gpus, .. } = self.demand(index);
+        let ResourceRequest { gpus, .. } = self.demand(index);
         let devices = self.claim(index)?.devices;
         let places = usize::from(self.demand(index).places());
         let has =
@@ -205,7 +262,7 @@ impl Core {
         found
     }
 
-    /// Sends a task that has everything; false: its ring is full.
+    /// Sends a task that has everything. Returns false if the ring is full.
     fn run_gathered(&mut self, slot: usize, index: u32, port: &mut impl Port) -> bool {
         let demand = self.demand(index);
         self.dequeue_demanding(index);
@@ -225,7 +282,7 @@ impl Core {
         true
     }
 
-    /// A demanding task has left its worker: all that it had is free.
+    /// Releases all that a demanding task had, after it has left its worker.
     pub(crate) fn leave_places(&mut self, index: u32) {
         if self.claim(index).is_some() {
             self.demands.lent_places -= u64::from(self.demand(index).places()) - 1;

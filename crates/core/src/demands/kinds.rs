@@ -1,20 +1,21 @@
-//! What tasks may be short of: who is behind one that lacks a thing, and needs it too, need not be looked at.
+//! Kinds of resources that tasks may lack. If a task lacks a resource, the tasks behind it that need the same kind need
+//! not be looked at.
 
-use gristmill_wire::Demand;
+use gristmill_wire::ResourceRequest;
 
-/// Kinds of things that a task may be short of.
+/// A set of the kinds of resources that a task may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Kinds(u8);
 
-/// Sets of kinds.
+/// Number of possible sets of kinds.
 const SETS: usize = 8;
 
 impl Kinds {
-    /// Several places.
+    /// More than one CPU slot.
     pub const PLACES: Self = Self(4);
 
-    /// Those that a task asks for; a place is always one of them.
-    pub fn of(demand: &Demand) -> Self {
+    /// Returns the kinds that a task requests. A single CPU slot is no kind, because every task needs one.
+    pub fn of(demand: &ResourceRequest) -> Self {
         let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
         Self(
             bit(demand.memory > 0, 1)
@@ -23,16 +24,16 @@ impl Kinds {
         )
     }
 
-    /// Those of what there is besides places.
-    pub fn besides_places(demand: &Demand) -> Self {
-        Self::of(&Demand { cores: 0, ..*demand })
+    /// Returns the kinds that a task requests besides CPU slots.
+    pub fn besides_places(demand: &ResourceRequest) -> Self {
+        Self::of(&ResourceRequest { cores: 0, ..*demand })
     }
 
     pub const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether some of these are not among the others.
+    /// Returns true if some of these kinds are not in `other`.
     pub const fn has_more_than(self, other: Self) -> bool {
         self.0 & !other.0 != 0
     }
@@ -42,7 +43,7 @@ impl Kinds {
     }
 }
 
-/// How many tasks ask for which kinds.
+/// Number of tasks that request each set of kinds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct KindCounts([u32; SETS]);
 
@@ -59,7 +60,7 @@ impl KindCounts {
         self.0[usize::from(kinds.0)] > 0
     }
 
-    /// Whether every task asks for something of `short`.
+    /// Returns true if every task requests some kind in `short`.
     pub fn all_meet(&self, short: Kinds) -> bool {
         let sets = (0u8..).map(Kinds).zip(self.0);
         sets.filter(|&(_, count)| count > 0).all(|(kinds, _)| kinds.meets(short))

@@ -1,33 +1,33 @@
-//! Where to look for a peer that has what a task needs: a few places at a time, so that a decision costs the same
-//! whatever their number.
+//! Search for a peer that has what a task needs. Each step looks at a few peers, so that a decision costs the same
+//! whatever the number of peers.
 //!
-//! Few peers are all looked at. Of many only the one that has just got room is, or, for another task, the next few in turn.
-//! What is not found so is found by the full round of [`crate::Core::poll`], which is due as long as something has changed
-//! that nobody has looked at.
+//! If there are few peers, a step looks at all of them. If there are many, it looks only at the peer that has just got
+//! room or, for another task, at the next few peers in turn. The full search of [`crate::Core::poll`] finds the rest. It
+//! is due while a task or a peer has changed and not all peers were looked at since.
 
-/// Places that are looked at in turn: enough of a choice, and a decision stays below two microseconds.
+/// Number of peers that a step looks at in turn: enough of a choice, and a decision stays below two microseconds.
 const LOOKS_MAX: usize = 32;
 
-/// How far the search has come.
+/// Progress of the search.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
-    /// The place after those that were looked at last.
+    /// The index after the peers that were looked at last.
     next: usize,
-    /// One that has more room than when it was looked at.
+    /// A peer that has more room than when it was looked at.
     grown: Option<usize>,
-    /// A task or a peer has changed since all peers were looked at.
+    /// True if a task or a peer has changed since all peers were looked at.
     is_due: bool,
 }
 
 impl Search {
-    /// A peer has more room.
+    /// Records that a peer has more room.
     #[inline]
     pub const fn grow(&mut self, place: usize) {
         self.grown = Some(place);
         self.is_due = true;
     }
 
-    /// Another task may be the first.
+    /// Records that another task may be the first.
     pub const fn repeat(&mut self) {
         self.is_due = true;
     }
@@ -36,7 +36,7 @@ impl Search {
         self.is_due
     }
 
-    /// The places to look at now, of `end`.
+    /// Returns the indexes of the peers to look at now, of `end` peers.
     pub fn places(&self, end: usize) -> impl Iterator<Item = usize> + use<> {
         let (first, count) = match self.grown {
             Some(place) if end > LOOKS_MAX => (place, 1),
@@ -45,7 +45,7 @@ impl Search {
         (first..first + count).map(move |place| place % end)
     }
 
-    /// They have been looked at.
+    /// Records that these peers have been looked at.
     pub const fn go_on(&mut self, end: usize) {
         if end <= LOOKS_MAX {
             self.is_due = false;
@@ -55,7 +55,7 @@ impl Search {
         self.grown = None;
     }
 
-    /// All have been looked at.
+    /// Records that all peers have been looked at.
     pub const fn end(&mut self) {
         self.grown = None;
         self.is_due = false;
@@ -71,7 +71,11 @@ mod tests {
         let end = 5 * LOOKS_MAX + 3;
         let mut search = Search::default();
         search.grow(end - 1);
-        assert_eq!(search.places(end).collect::<Vec<_>>(), [end - 1], "what has grown");
+        assert_eq!(
+            search.places(end).collect::<Vec<_>>(),
+            [end - 1],
+            "the resource that has grown"
+        );
         search.go_on(end);
         let mut seen = vec![false; end];
         for _ in 0..6 {

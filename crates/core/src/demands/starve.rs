@@ -1,19 +1,20 @@
-//! Demands that cannot be met: at all, or because those who wait for it have it.
+//! Requests that cannot be met: the engine has too few resources, or the tasks that wait for the requesting task hold
+//! them.
 
-use gristmill_wire::{Demand, WHOLE_GPU};
+use gristmill_wire::{ResourceRequest, WHOLE_GPU};
 
-use crate::outcome::Content;
+use crate::outcome::TaskContent;
 use crate::port::Port;
 use crate::slots::{Slot, SlotState};
-use crate::{Core, NONE, Status, SubmitError};
+use crate::{Core, NONE, Resource, Status, SubmitError};
 
 impl Core {
-    /// Whether a task, or the worker of a context, could have what it needs here if nothing else had anything. What peers
-    /// have is not known for good.
+    /// Checks that a task, or the worker of a context, could have what it needs here if nothing else had any resources.
+    /// An engine without workers accepts every request, because what peers have may change.
     ///
     /// # Errors
-    /// [`SubmitError::TooMuch`].
-    pub fn check_demand(&self, demand: &Demand) -> Result<(), SubmitError> {
+    /// [`SubmitError::TooMuch`] if the engine has less than that.
+    pub fn check_demand(&self, demand: &ResourceRequest) -> Result<(), SubmitError> {
         if self.config.workers == 0 || demand.is_none() {
             return Ok(());
         }
@@ -22,13 +23,13 @@ impl Core {
         let check = |what, asked: u64, all: u64| {
             if asked <= all { Ok(()) } else { Err(SubmitError::TooMuch { what, asked, all }) }
         };
-        check("workers' places", demand.places().into(), self.config.workers.into())?;
-        check("bytes of memory", demand.memory, supply.memory)?;
-        check("thousandths of a GPU", u64::from(demand.devices() * demand.share()), gpus)
+        check(Resource::Workers, demand.places().into(), self.config.workers.into())?;
+        check(Resource::Memory, demand.memory, supply.memory)?;
+        check(Resource::Gpus, u64::from(demand.devices() * demand.share()), gpus)
     }
 
-    /// Refuses tasks whose parents wait for them and have what they need, when nothing else runs that could have it: an
-    /// error where there would be a hang. Says whether there was one.
+    /// Refuses tasks whose parents wait for them and have what they need, if nothing else runs that could give it back:
+    /// they end with an error instead of waiting forever. Returns true if there was such a task.
     pub(crate) fn refuse_starved(&mut self, port: &mut impl Port) -> bool {
         if !self.may_starve() {
             return false;
@@ -37,15 +38,15 @@ impl Core {
         starved.retain(|&index| self.is_child(index));
         for &index in &starved {
             self.unlist(index);
-            self.finish(index, Status::Refused, Content::TooDeep, port);
+            self.finish(index, Status::Refused, TaskContent::TooDeep, port);
         }
         !starved.is_empty()
     }
 
-    /// Whether all that runs waits, and some of it perhaps for demanding tasks.
+    /// Returns true if all running tasks wait, and some of them perhaps for demanding tasks.
     fn may_starve(&self) -> bool {
         let is_waiting = self.demands.len() > 0 && self.waiting_slots > 0;
-        if !is_waiting || self.peers.away > 0 || self.wants_workers() {
+        if !is_waiting || self.peers.delegated > 0 || self.wants_workers() {
             return false;
         }
         let is_still = |slot: &Slot| match slot.state {
@@ -56,12 +57,13 @@ impl Core {
         self.slots.iter().all(is_still)
     }
 
-    /// When [`Core::poll`] should look again whether tasks starve: once those have gone on for which others were refused.
+    /// Returns when [`Core::poll`] should check for starving tasks again: after the tasks have gone on whose children
+    /// were refused.
     pub(crate) fn next_starving(&self) -> Option<u64> {
         self.may_starve().then(|| self.polled_at.saturating_add(self.config.recheck_ns))
     }
 
-    /// Whether a task that runs here submitted it.
+    /// Returns true if a task that runs here submitted this task.
     pub(crate) fn is_child(&self, index: u32) -> bool {
         let extra = self.tasks[index].extra;
         extra != NONE && self.extras[extra].parent != NONE

@@ -1,32 +1,38 @@
-//! Tasks that go where their parents are: to the peer that has all of those that are unfinished, before these have ended.
+//! Tasks that are sent to the peer of their parents: to the peer that has all of their unfinished parents, before these
+//! have ended.
 //!
-//! There the result is at hand when it is needed, and a chain costs no way through the network. A task whose peer has no
-//! room waits in that peer's list, *following*; when its parents end first it is ready like any other, for any worker.
-//! What waits at a peer leaves its room to tasks that are ready: against these counts only what could run. Whether one
-//! more may wait there is a question of all that it has, or a long chain would go ahead without end.
-//! The peer gives back what it could not run because a parent came to nothing there: then it is blocked as before.
+//! At that peer the parents' results are at hand when the task needs them, and a chain of tasks costs no network round
+//! trips. If the peer has no room, the task waits in that peer's list: it is *following*. If its parents end first, it
+//! becomes ready like any other task, for any worker.
+//!
+//! Two limits apply to a peer. A ready task may be sent while the peer has few runnable tasks; tasks that wait there for
+//! their parents do not count. A task that would wait there may be sent while the peer has few tasks in all. Without the
+//! second limit, a long chain would be sent ahead without end.
+//!
+//! The peer gives back a task that it could not run because a parent did not succeed there; that task is then blocked as
+//! before.
 
 use crate::place::Placed;
 use crate::port::Port;
 use crate::task::State;
 use crate::{Core, NONE};
 
-/// Parents above which nobody looks where they all are.
+/// Largest number of parents for which the engine looks for a common peer.
 const PARENTS_MAX: usize = 64;
 
 impl Core {
-    /// Blocks a task that is in no list and has unfinished parents, and sends it after them if they are all with one
-    /// peer.
+    /// Blocks a task that is in no list and has unfinished parents. Sends it to the peer of its parents if one peer
+    /// has all of them.
     pub(crate) fn block(&mut self, index: u32, port: &mut impl Port) {
         self.tasks[index].state = State::Blocked;
         self.blocked += 1;
-        if self.peers.away > 0 && !self.config.shares_nested_only {
+        if self.peers.delegated > 0 && !self.config.shares_nested_only {
             self.follow(index, port);
             self.follow_shipped(port);
         }
     }
 
-    /// The peer that has every unfinished parent of a blocked task.
+    /// Returns the peer that has every unfinished parent of a blocked task.
     fn peer_of_parents(&self, index: u32) -> Option<usize> {
         if self.batch(index).is_some() || self.is_demanding(index) {
             return None;
@@ -43,7 +49,7 @@ impl Core {
                 continue;
             }
             let place = usize::from(parent.slot);
-            if parent.state != State::Away || found.is_some_and(|other| other != place) {
+            if parent.state != State::Delegated || found.is_some_and(|other| other != place) {
                 return None;
             }
             found = Some(place);
@@ -68,7 +74,8 @@ impl Core {
         task.slot = super::table::peer_id(place).0;
     }
 
-    /// Sends a blocked task, in no list, after its parents; false: it is where it was.
+    /// Sends a blocked task that is in no list to the peer of its parents. Returns false, and leaves the task blocked, if the
+    /// peer's link is full.
     fn ship(&mut self, place: usize, index: u32, port: &mut impl Port) -> bool {
         self.tasks[index].state = State::Loose;
         self.blocked -= 1;
@@ -80,10 +87,10 @@ impl Core {
         true
     }
 
-    /// Looks at the dependants of tasks that were sent to peers just now: they may follow.
+    /// Sends the blocked dependants of each task that was just sent to a peer to the same peer, if they can follow.
     pub(crate) fn follow_shipped(&mut self, port: &mut impl Port) {
         while let Some(parent) = self.peers.shipped.pop() {
-            if self.tasks[parent].state != State::Away {
+            if self.tasks[parent].state != State::Delegated {
                 continue;
             }
             let mut dependants = Vec::new();
@@ -104,7 +111,7 @@ impl Core {
         }
     }
 
-    /// Sends what follows a peer, as far as it has room.
+    /// Sends the tasks that follow a peer while the peer has room for them.
     pub(crate) fn pump_followers(&mut self, place: usize, port: &mut impl Port) {
         while self.peers.get(place).followers.len > 0
             && self.peers.get(place).has_room_to_wait(&self.config)
@@ -121,7 +128,7 @@ impl Core {
         }
     }
 
-    /// Takes a task out of the list of its parents' peer: it is blocked like any other.
+    /// Removes a task from the list of its parents' peer. The task is then blocked like any other.
     pub(crate) fn cease_to_follow(&mut self, index: u32) {
         let place = usize::from(self.tasks[index].slot);
         self.peers.get_mut(place).followers.remove(&mut self.tasks, index);
@@ -129,22 +136,32 @@ impl Core {
         self.tasks[index].slot = u16::MAX;
     }
 
-    /// Notes that a task which is away waits for others there, as it did not before.
-    pub(super) fn block_away(&mut self, index: u32) {
+    /// Records that a delegated task, which was runnable, now waits for other tasks at its peer.
+    pub(super) fn block_delegated(&mut self, index: u32) {
         let task = &self.tasks[index];
         let (place, cost) = (usize::from(task.slot), task.cost);
         self.peers.change(place, &self.config, |peer| peer.block(cost));
-        self.demands.search.grow(place);
+        self.peers.blocked += 1;
+        self.count_share(place, index, false);
+        self.note_room(place);
+        if !self.peers.raised.is_unused() {
+            self.cease_to_raise(place, index);
+        }
     }
 
-    /// Notes that a task which is away waits for others there no more.
-    pub(crate) fn unblock_away(&mut self, index: u32) {
+    /// Records that a delegated task no longer waits for other tasks at its peer.
+    pub(crate) fn unblock_delegated(&mut self, index: u32) {
         let task = &self.tasks[index];
         let (place, cost) = (usize::from(task.slot), task.cost);
         self.peers.change(place, &self.config, |peer| peer.unblock(cost));
+        self.peers.blocked -= 1;
+        self.count_share(place, index, true);
+        if self.priorities.is_used() {
+            self.raise_unblocked(place, index);
+        }
     }
 
-    /// Makes a task that a peer did not run ready again, or blocks it if it had gone there before its parents' ends.
+    /// Makes a task that a peer did not run ready again, or blocks it if it was sent there before its parents ended.
     pub(crate) fn place_again(&mut self, index: u32, unfinished: u32, port: &mut impl Port) {
         if unfinished == 0 {
             return self.make_ready(index);

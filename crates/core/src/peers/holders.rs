@@ -1,30 +1,19 @@
-//! Tasks with large arguments, be they results of others, which go where these are.
+//! Placement of tasks with large arguments, or with large results of other tasks as arguments, at peers that have these.
 //!
-//! A peer that has a task's largest argument, or is getting it, is taken before one that would have to fetch it, unless the
-//! other one would have fetched it and begun by the time that it gets to the task. Who is busy with what nobody has seen
-//! run, maybe for hours, is not waited for. Other tasks pay nothing for this, and these the same whatever the number of
-//! peers.
-
-use gristmill_wire::PeerId;
+//! A peer that has a task's largest argument, or is receiving it, is preferred to a peer that would have to fetch it,
+//! unless the other peer could fetch it and start the task before the holder could start it. If no run of the task's
+//! function was observed, the engine does not wait for a busy holder, because the tasks there may run for hours. Tasks
+//! without large arguments pay nothing for this, and for the others the cost does not depend on the number of peers.
 
 use super::table::peer_id;
-use crate::port::Port;
+use crate::port::{Holders, Port};
 use crate::{Core, NONE, Payload};
 
-/// Where a task's largest argument is, as far as is known.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Holders {
-    /// Some peers that have it or are getting it: each is looked at.
-    pub peers: Vec<PeerId>,
-    /// How long another one would need to fetch it.
-    pub fetch_ns: u64,
-}
-
-/// Results that are smaller have no holders.
+/// Size of the smallest result that has holders, bytes.
 const BULK_MIN: u64 = 1 << 20;
 
 impl Core {
-    /// The largest one of a task's arguments, and of the results that they name, that may be somewhere already.
+    /// Returns the largest of a task's arguments, and of the results that they name, that may already be at some peer.
     fn largest_bulk(&self, index: u32) -> Option<&Payload> {
         let task = &self.tasks[index];
         let is_bulky = task.extra != NONE && self.extras[task.extra].is_bulky;
@@ -38,8 +27,8 @@ impl Core {
         bulks.max_by_key(|payload| size(payload))
     }
 
-    /// The peer for a task that would go to `best` if it had no large arguments: one that has these, among those that are
-    /// `open` to it.
+    /// Returns the peer for a task that would go to `best` if it had no large arguments: a peer that has these arguments,
+    /// among those for which `is_open` returns true, or `best`.
     pub(crate) fn prefer_holder(
         &self,
         index: u32,

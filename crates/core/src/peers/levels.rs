@@ -1,14 +1,14 @@
-//! Peers in lists by how much room they have: the best one is found, and moved, in constant time.
+//! Lists of peers by available room. The best peer is found, and a peer is moved, in constant time.
 
-/// How much room a peer has, best first.
+/// Available room of a peer, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Level {
-    /// Some of its workers have nothing to do.
+    /// Some of the peer's workers are idle.
     Idle = 0,
-    /// It may have more under way.
+    /// The peer may have more tasks in flight.
     Open = 1,
-    /// Nothing more goes there.
+    /// The peer gets no more tasks.
     Shut = 2,
 }
 
@@ -27,31 +27,31 @@ struct Ends {
     tail: u32,
 }
 
-/// The lists; who is shut is in none.
+/// The lists of peers. A peer that is `Shut` is in none of them.
 #[derive(Debug)]
-pub(crate) struct Levels {
+pub(crate) struct PeerBuckets {
     links: Vec<Link>,
     lists: [Ends; 2],
 }
 
-impl Default for Levels {
+impl Default for PeerBuckets {
     fn default() -> Self {
         Self { links: Vec::new(), lists: [Ends { head: NOBODY, tail: NOBODY }; 2] }
     }
 }
 
-impl Levels {
-    /// Adds a place, which is shut.
+impl PeerBuckets {
+    /// Adds a peer entry, which is `Shut`.
     pub fn extend(&mut self) {
         self.links.push(Link { level: Level::Shut, previous: NOBODY, next: NOBODY });
     }
 
-    /// The level of a place.
+    /// Returns the level of a peer.
     pub fn of(&self, place: usize) -> Level {
         self.links[place].level
     }
 
-    /// The first of the best list.
+    /// Returns the first peer of the best list.
     #[inline]
     pub fn first(&self) -> Option<usize> {
         let head =
@@ -59,20 +59,20 @@ impl Levels {
         (head != NOBODY).then_some(head as usize)
     }
 
-    /// The next one after it that has room.
+    /// Returns the next peer with room after `place`.
     pub fn next(&self, place: usize) -> Option<usize> {
         let Link { level, next, .. } = self.links[place];
         let next = if next == NOBODY && level == Level::Idle { self.lists[1].head } else { next };
         (next != NOBODY).then_some(next as usize)
     }
 
-    /// Whether somebody has workers with nothing to do.
+    /// Returns true if some peer has idle workers.
     #[inline]
     pub fn has_idle(&self) -> bool {
         self.lists[0].head != NOBODY
     }
 
-    /// Moves a place to the end of the list of `level`, unless it is in that list.
+    /// Moves a peer to the end of the list of `level`, unless it is in that list.
     #[inline]
     pub fn put(&mut self, place: usize, level: Level) {
         if self.links[place].level != level {
@@ -81,7 +81,7 @@ impl Levels {
         }
     }
 
-    /// Moves a place behind the others of its list.
+    /// Moves a peer to the end of its list.
     pub fn rotate(&mut self, place: usize) {
         let level = self.links[place].level;
         self.remove(place);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_first_of_the_best_list_comes_first_and_turns_are_taken() {
-        let mut levels = Levels::default();
+        let mut levels = PeerBuckets::default();
         (0..3).for_each(|_| levels.extend());
         assert_eq!(levels.first(), None);
         levels.put(0, Level::Open);
@@ -143,7 +143,7 @@ mod tests {
     proptest! {
         #[test]
         fn lists_hold_who_belongs_to_them(moves in prop::collection::vec((0usize..5, 0u8..4), 1..80)) {
-            let mut levels = Levels::default();
+            let mut levels = PeerBuckets::default();
             (0..5).for_each(|_| levels.extend());
             let mut model: [Vec<usize>; 2] = Default::default();
             for (place, what) in moves {

@@ -1,4 +1,4 @@
-//! The end of peers.
+//! Loss of peers.
 
 use std::sync::Arc;
 
@@ -8,11 +8,12 @@ use crate::list::List;
 use crate::outcome::{LossCause, LossReport};
 use crate::port::Port;
 use crate::task::State;
-use crate::{Content, Core, Status};
+use crate::{Core, Status, TaskContent};
 
 impl Core {
-    /// Tells that nothing more will come from a peer. What it had not answered may have started: it is charged a loss,
-    /// unless it is among `unsent`, which never left. A peer that has answered everything costs nothing.
+    /// Removes a peer from which nothing more will come. A task that the peer had not answered may have started: it is
+    /// charged a loss, unless it is among `unsent`, whose tasks never left. A peer that has answered everything causes no
+    /// loss.
     pub fn peer_lost(
         &mut self,
         (peer, epoch): (PeerId, Epoch),
@@ -23,7 +24,15 @@ impl Core {
     ) {
         self.now = now;
         let place = self.joined_peer(peer).filter(|&place| self.peers.get(place).epoch == epoch);
-        let Some(place) = place else { return };
+        let has_dropped_floor = self.drop_peers_floors(peer);
+        let Some(place) = place else {
+            // A client that offers nothing has never joined.
+            if has_dropped_floor {
+                self.pump(port);
+                self.wind_down(port);
+            }
+            return;
+        };
         debug_assert!(report.cause == LossCause::Node, "a peer is lost as a whole");
         let report = Arc::new(report);
         self.peers.get_mut(place).is_draining = true;
@@ -35,14 +44,14 @@ impl Core {
         lost.iter().for_each(|&index| self.leave_peer(index));
         lost.append(&mut self.lose_stayed(place, port));
         self.forget_peer(place);
-        // Those that are placed again go to the end of the queue: in order.
+        // The tasks that are placed again go to the end of the queue, in order.
         for index in lost {
             if self.tasks[index].state != State::Loose {
-                // A parent among them came to nothing, and it with that.
+                // A parent among the lost tasks ended without a result, and this task ended with it.
                 continue;
             }
-            if self.is_to_be_stopped(index) {
-                self.finish(index, Status::Cancelled, Content::Empty, port);
+            if self.must_be_stopped(index) {
+                self.finish(index, Status::Cancelled, TaskContent::Empty, port);
             } else {
                 let _ = self.lost_at_peer(index, Arc::clone(&report), port);
             }
@@ -51,7 +60,8 @@ impl Core {
         self.wind_down(port);
     }
 
-    /// The tasks whose results stayed at a peer, in no list; what needs them waits again.
+    /// Takes the tasks whose results stayed at a peer out of its list, makes their dependants wait again, and returns the
+    /// tasks.
     fn lose_stayed(&mut self, place: usize, port: &mut impl Port) -> Vec<u32> {
         let head = self.peers.get(place).stayed.head;
         let stayed: Vec<u32> = List::from(&self.tasks, head).collect();
@@ -60,7 +70,7 @@ impl Core {
         stayed
     }
 
-    /// Takes a task back that never left for a peer.
+    /// Takes back a task that never left for its peer.
     fn return_unsent(
         &mut self,
         peer: PeerId,
@@ -68,7 +78,7 @@ impl Core {
         attempt: Attempt,
         port: &mut impl Port,
     ) {
-        if let Some(index) = self.find_away(peer, task, attempt) {
+        if let Some(index) = self.find_delegated(peer, task, attempt) {
             self.leave_peer(index);
             let _is_requeued = self.return_from_peer(index, port);
         }

@@ -1,28 +1,31 @@
 //! Peers: engines at the other end of a link that run tasks for this one, each with many workers of its own.
 //!
-//! A task that was sent to a peer is *away*. A peer answers in any order, and only it knows which of its tasks have
-//! started: tasks come back unstarted by its word alone. When a peer is lost, what was sent and not answered may have
-//! started, and is charged as if it had.
+//! A task that was sent to a peer is *delegated*. A peer answers in any order, and only the peer knows which of its tasks
+//! have started: a task comes back unstarted only if the peer says so. When a peer is lost, a task that was sent and not
+//! answered may have started, and is charged as if it had.
 //!
-//! The choice of a peer costs the same whatever their number: peers are kept in lists by how much room they have, and the
-//! first of the best list is taken, the one where the function is at home, or one that has a task's large arguments.
+//! The choice of a peer costs the same whatever the number of peers. Peers are kept in lists by available room. The
+//! engine takes the first peer of the best list, the home of the task's function, or a peer that has the task's large
+//! arguments.
 
 mod answers;
 mod balance;
+mod floors;
 mod follow;
+mod function_affinity;
+mod health;
 mod holders;
-mod homes;
 mod levels;
 mod loss;
 mod place;
+mod precedence;
+mod shares;
 mod stay;
 mod table;
-mod trust;
+mod vacancies;
 
 pub use answers::{PeerAnswer, PeerEnd};
-pub use holders::Holders;
-pub use place::{Errand, ErrandParents};
+pub use place::{RemoteDispatch, RemoteParents};
 pub use table::{PeerOffer, PeerStats};
 
-pub(crate) use levels::Level;
 pub(crate) use table::Peers;

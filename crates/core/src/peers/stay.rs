@@ -1,12 +1,12 @@
-//! Results that stay with the peer where they were made.
+//! Results that stay at the peer where they were made.
 //!
-//! A task that may run twice need not send a large result home at once: others that need it can run there, or have it
-//! fetched. It has *returned*, and is not final yet. Its dependants go on as if it were; it ends when its result comes home,
-//! or when nobody can ask for it any more. If the peer is lost first, the task is charged a loss and runs again, like any
-//! other that was there: nothing has to be remembered for that.
+//! If a task may run twice, its peer need not send a large result at once: tasks that need the result can run at that
+//! peer, or another peer can fetch it. The task has then *returned*, but is not final. Its dependants go on as if it were
+//! final. It ends when its result arrives here, or when the result can no longer be requested. If the peer is lost first,
+//! the task is charged a loss and runs again like any other task of that peer; this needs no further bookkeeping.
 //!
-//! Results that are made from others that stayed keep these from ending. After a few generations one comes home, so that no
-//! chain of them grows without end.
+//! A result that is made from results that stayed keeps their tasks from ending. After a few generations one result is
+//! sent here, so that no chain of such results grows without end.
 
 use gristmill_wire::{PeerId, TaskId};
 
@@ -14,13 +14,14 @@ use crate::machine::Phase;
 use crate::options::NO_PEER;
 use crate::port::Port;
 use crate::task::{State, flag};
-use crate::{AnswerOutcome, Content, Core, NONE, Payload, Status, edges};
+use crate::{AnswerOutcome, Core, NONE, Payload, Status, TaskContent, edges};
 
-/// Results made from one another that stay.
+/// Largest number of results that stay and are made from one another.
 const GENERATIONS_MAX: u8 = 16;
 
 impl Core {
-    /// Whether a task's result could stay where it is made: it may run again, and only its own client wants the result.
+    /// Returns true if a task's result could stay where it is made: the task may run again, and only its own client needs
+    /// the result.
     pub(super) fn could_stay(&self, index: u32) -> bool {
         if self.config.shares_nested_only || self.config.workers > 0 {
             return false;
@@ -33,13 +34,13 @@ impl Core {
         extra.budgets.loss_retries > 0 && extra.from == NO_PEER
     }
 
-    /// Whether the peer of a task was told that its result could stay there.
+    /// Returns true if the peer of a task was told that the result may stay there.
     #[must_use]
     pub fn may_stay(&self, task: TaskId) -> bool {
         self.tasks.find(task).is_some_and(|index| self.could_stay(index))
     }
 
-    /// Whether the result of a task that is with a peer should stay there: others need it.
+    /// Returns true if the result of a task at a peer should stay there, because other tasks need it.
     #[must_use]
     pub fn should_stay(&self, task: TaskId) -> bool {
         let Some(index) = self.tasks.find(task) else { return false };
@@ -49,7 +50,7 @@ impl Core {
             && self.generation(index) < GENERATIONS_MAX
     }
 
-    /// How many results that stayed are behind a task's, one made from the other.
+    /// Returns the length of the longest chain of results that stayed and from which a task's result is made.
     fn generation(&self, index: u32) -> u8 {
         let mut most = 0;
         let mut edge = self.tasks[index].first_parent;
@@ -63,7 +64,7 @@ impl Core {
         most
     }
 
-    /// What a task gave that is final or has returned; none: it has yet to give it.
+    /// Returns the result of a task that is final or has returned; `None` for any other task.
     pub(crate) fn result_of(&self, index: u32) -> Option<&Payload> {
         let task = &self.tasks[index];
         match task.state {
@@ -73,15 +74,15 @@ impl Core {
         }
     }
 
-    /// The names of a result that stayed.
+    /// Returns the payload that names a result that stayed.
     #[must_use]
     pub fn result_that_stayed(&self, task: TaskId) -> Option<&Payload> {
         let task = &self.tasks[self.tasks.find(task)?];
-        // One that is final may have failed since.
+        // A final task may have failed since.
         if task.state == State::Returned { self.extras[task.extra].result.as_ref() } else { None }
     }
 
-    /// Tasks whose results stayed at a peer.
+    /// Returns the tasks whose results stayed at a peer.
     #[must_use]
     pub fn stayed_at(&self, peer: PeerId) -> Vec<TaskId> {
         let Some(place) = self.joined_peer(peer) else { return Vec::new() };
@@ -89,7 +90,8 @@ impl Core {
         stayed.map(|index| self.tasks.id(index)).collect()
     }
 
-    /// Notes that the result of a task in no list stays at a peer; its dependants are as ready as if it were final.
+    /// Records that the result of a task in no list stays at a peer. The task's dependants become as ready as if it were
+    /// final.
     pub(super) fn stay(&mut self, (place, index): (usize, u32), result: Payload) -> AnswerOutcome {
         let generation = self.generation(index);
         let extra = self.extra(index);
@@ -107,7 +109,7 @@ impl Core {
         AnswerOutcome::Stayed
     }
 
-    /// Takes a task out of the list of those whose results stayed; what it gave is dropped.
+    /// Removes a task from the list of tasks whose results stayed, and drops its result.
     pub(crate) fn leave_stayed(&mut self, index: u32) {
         let place = usize::from(self.tasks[index].slot);
         self.peers.get_mut(place).stayed.remove(&mut self.tasks, index);
@@ -119,8 +121,7 @@ impl Core {
         }
     }
 
-    /// Takes back what the dependants of a task were told, which is in no list and whose result is gone: they wait for it
-    /// again.
+    /// Makes the dependants of a task wait for it again. The task is in no list, and its result is gone.
     pub(super) fn retract(&mut self, index: u32, port: &mut impl Port) {
         for child in self.dependants(index) {
             let was_ready = self.tasks[child].state == State::Ready;
@@ -130,8 +131,8 @@ impl Core {
             }
             self.tasks[child].sequence += 1;
             let task = &self.tasks[child];
-            if task.state == State::Away && task.sequence == 1 {
-                self.block_away(child);
+            if task.state == State::Delegated && task.sequence == 1 {
+                self.block_delegated(child);
             }
             if was_ready {
                 self.block(child, port);
@@ -139,7 +140,7 @@ impl Core {
         }
     }
 
-    /// Lets the dependants of a task that is in no list go on without being told again: it ends.
+    /// Detaches the dependants of a task that is in no list and ends. They went on when the task returned.
     pub(super) fn conclude(&mut self, index: u32) {
         while self.tasks[index].first_dependant != NONE {
             let edge = self.tasks[index].first_dependant;
@@ -161,7 +162,7 @@ impl Core {
         dependants
     }
 
-    /// Whether nobody can ask for a task's result any more.
+    /// Returns true if a task's result can no longer be requested.
     #[must_use]
     pub fn is_unwanted(&self, task: TaskId) -> bool {
         self.tasks.find(task).is_none_or(|index| self.has_no_use(index))
@@ -172,14 +173,16 @@ impl Core {
         task.has(flag::RELEASED) && task.first_dependant == NONE
     }
 
-    /// Notes a task that has returned if nobody can ask for its result any more: it ends with the next one that does.
+    /// Adds a task that has returned to the unwanted ones if its result can no longer be requested. `end_unwanted` ends
+    /// it.
     pub(crate) fn forget_if_unwanted(&mut self, index: u32) {
         if self.tasks[index].state == State::Returned && self.has_no_use(index) {
             self.peers.unwanted.push(self.tasks.id(index));
         }
     }
 
-    /// A task that has returned and whose result nobody can ask for any more, taken out of its list.
+    /// Takes the next task that has returned and whose result can no longer be requested out of its peer's list, and
+    /// returns it.
     pub(crate) fn next_unwanted(&mut self) -> Option<u32> {
         while let Some(task) = self.peers.unwanted.pop() {
             let found = self.tasks.find(task);
@@ -191,14 +194,14 @@ impl Core {
         None
     }
 
-    /// Ends those that nobody can ask for.
+    /// Ends the tasks that have returned and whose results can no longer be requested.
     pub(crate) fn end_unwanted(&mut self, port: &mut impl Port) {
         while let Some(index) = self.next_unwanted() {
-            self.finish(index, Status::Succeeded, Content::Payload(Payload::EMPTY), port);
+            self.finish(index, Status::Succeeded, TaskContent::Payload(Payload::EMPTY), port);
         }
     }
 
-    /// Tells that the result of a task which stayed at a peer is there no more: it is charged a loss.
+    /// Records that a peer no longer has the result of a task that stayed there: the task is charged a loss.
     pub fn result_lost(
         &mut self,
         peer: PeerId,

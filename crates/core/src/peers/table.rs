@@ -1,88 +1,113 @@
-//! What is known of each peer.
+//! The table of peers.
 
-use gristmill_wire::{Epoch, PeerId, TaskId};
+use std::collections::BTreeMap;
 
-use super::homes::Homes;
-use super::levels::{Level, Levels};
-use super::trust::Trust;
-use crate::demands::Taken;
+use gristmill_wire::{ContextId, Epoch, PeerId, ResourceRequest, TaskId};
+
+use super::floors::{PeerFloors, PriorityFloors};
+use super::function_affinity::FunctionAffinity;
+use super::health::PeerHealth;
+use super::levels::{Level, PeerBuckets};
+use super::shares::{Backlog, DirtyContexts};
+use crate::demands::{PeerUsageByPriority, Search};
 use crate::estimate::Cost;
+use crate::floor::NO_FLOOR;
 use crate::list::List;
 use crate::task::State;
 use crate::{Config, Core};
 
-/// What a peer offers.
+/// Capacity that a peer offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerOffer {
-    /// Tasks that it runs at the same time.
+    /// Tasks that the peer runs at the same time.
     pub workers: u32,
-    /// From a message to its answer, nanoseconds: so much more work has to be under way.
+    /// Time from a message to its answer, nanoseconds: this much more work has to be in flight.
     pub round_trip_ns: u64,
-    /// When it is over, monotonic nanoseconds: what is not expected to be done by then does not go there. `u64::MAX` is
-    /// not known.
+    /// Time when the peer ends, monotonic nanoseconds; `u64::MAX` if that is unknown. A task that is not expected to end
+    /// by then does not go there.
     pub ends_at_ns: u64,
-    /// Bytes of memory that its tasks may ask for.
+    /// Bytes of memory that its tasks may request.
     pub memory: u64,
-    /// GPUs that its tasks may ask for.
+    /// GPUs that its tasks may request.
     pub gpus: u32,
 }
 
 impl PeerOffer {
-    /// Workers and nothing else, until further notice.
+    /// Returns an offer of workers and nothing else, without a known end.
     #[must_use]
     pub const fn of_workers(workers: u32) -> Self {
         Self { workers, round_trip_ns: 0, ends_at_ns: u64::MAX, memory: 0, gpus: 0 }
     }
 }
 
-/// One peer, as it is.
+/// Current state of one peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerStats {
-    /// Which one.
+    /// The peer.
     pub peer: PeerId,
-    /// Tasks that it runs at the same time.
+    /// Tasks that the peer runs at the same time.
     pub workers: u32,
-    /// Tasks sent and not answered.
+    /// Tasks that were sent and not answered.
     pub in_flight: u32,
-    /// How long they are expected to take, nanoseconds, one after the other.
+    /// Sum of the expected run times of these tasks, nanoseconds.
     pub backlog_ns: u64,
-    /// It gets nothing more.
+    /// True if the peer gets no more tasks.
     pub is_draining: bool,
-    /// Its workers died again and again: it gets nothing for a while.
+    /// True if the peer gets no tasks for a while because its workers died repeatedly.
     pub is_distrusted: bool,
+    /// True if the peer gets tasks as soon as it has room: it does not drain, its link has room, and it gives nothing
+    /// back now.
+    pub takes_tasks: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub is_joined: bool,
     pub is_draining: bool,
-    /// The link takes nothing more for now.
+    /// True if the link is full for now.
     pub is_congested: bool,
-    /// It was asked to give tasks back and has not said that it has.
+    /// True if the peer was asked to give tasks back and has not reported that it has.
     pub is_recalled: bool,
-    /// Nothing went there and nothing came back since it was asked: it has nothing to give.
+    /// Time until which the peer gets no replacements for the cancelled tasks that it gave back, since more tasks may be
+    /// cancelled; 0 if there is no such pause.
+    pub settles_at: u64,
+    /// The highest priority of the cancelled tasks that it gave back: a task with a higher priority goes there.
+    pub settles_for: i32,
+    /// Number of tasks that it gave back during the pause.
+    pub settled: u32,
+    /// True if the peer has nothing to give back: from a recall until a task is sent there, answered there, or gets its
+    /// inputs there.
     pub is_dry: bool,
-    /// It has given a task back that nobody had asked for, and answered nothing since: all that it has waits.
+    /// True if all tasks of the peer wait: it gave back a task that this engine did not ask back, and has since sent no
+    /// answers but those of tasks that were asked back.
     pub is_stuck: bool,
-    /// Which of those that were this one's place.
+    /// Epoch that distinguishes this peer from earlier ones at the same index.
     pub epoch: Epoch,
-    /// When it joined, clock ticks.
+    /// Time when the peer joined, clock ticks.
     pub joined_ticks: u64,
     pub offer: PeerOffer,
-    /// Tasks sent and not answered, in the order sent.
+    /// Tasks that were sent and not answered, in the order of sending.
     pub in_flight: List,
     pub backlog_ns: u64,
-    /// Of those in flight, the ones that wait for others there: no worker could run them.
+    /// Tasks in flight that wait for others there: no worker could run them.
     pub blocked: u32,
-    /// Their part of the backlog.
+    /// Their part of `backlog_ns`.
     pub blocked_ns: u64,
-    /// What demanding tasks have of it.
-    pub taken: Taken,
-    pub trust: Trust,
-    /// Tasks whose unfinished parents it has, which wait for room.
+    /// Tasks in flight by priority, except those of priority 0.
+    pub priorities: BTreeMap<i32, u32>,
+    /// Runnable tasks in flight that have a context, by context.
+    pub contexts: BTreeMap<ContextId, Backlog>,
+    /// Sum of `contexts`.
+    pub in_contexts: Backlog,
+    /// Resources of the peer that demanding tasks use.
+    pub taken: PeerUsageByPriority,
+    pub trust: PeerHealth,
+    /// Tasks that wait here for room at this peer, which has all of their unfinished parents.
     pub followers: List,
-    /// Tasks that have returned there, and whose results are there.
+    /// Tasks that have returned there and whose results are there.
     pub stayed: List,
+    /// The peer's floors, and the tasks that compete there for workers.
+    pub floors: PeerFloors,
 }
 
 impl Peer {
@@ -91,6 +116,9 @@ impl Peer {
         is_draining: false,
         is_congested: false,
         is_recalled: false,
+        settles_at: 0,
+        settles_for: NO_FLOOR,
+        settled: 0,
         is_dry: false,
         is_stuck: false,
         epoch: Epoch(0),
@@ -100,38 +128,41 @@ impl Peer {
         backlog_ns: 0,
         blocked: 0,
         blocked_ns: 0,
-        taken: Taken::NONE,
-        trust: Trust::WHOLE,
+        priorities: BTreeMap::new(),
+        contexts: BTreeMap::new(),
+        in_contexts: Backlog::NONE,
+        taken: PeerUsageByPriority::NONE,
+        trust: PeerHealth::WHOLE,
         followers: List::EMPTY,
         stayed: List::EMPTY,
+        floors: PeerFloors::NONE,
     };
 
-    /// How much room it has for tasks that are ready: those that wait for others there keep no worker from them.
+    /// Returns the peer's room for ready tasks. A task there that waits for another task occupies no worker.
     #[inline]
     pub fn level(&self, config: &Config) -> Level {
-        self.level_beside(self.runnable(), self.runnable_ns(), config)
+        self.level_beside(self.offer.workers, self.runnable_load(), config)
     }
 
-    /// Whether a task may wait there for others. It counts all that is there, or tasks would go ahead without end.
+    /// Returns true if the peer has room for a task that waits there for other tasks. All tasks there count, or tasks would
+    /// be sent ahead without end.
     pub fn has_room_to_wait(&self, config: &Config) -> bool {
-        self.level_beside(self.in_flight.len, self.backlog_ns, config) != Level::Shut
+        let all = Backlog { count: self.in_flight.len, ns: self.backlog_ns };
+        self.level_beside(self.offer.workers, all, config) != Level::Shut
     }
 
-    /// How much room it has beside so many tasks, which take so long one after the other.
+    /// Returns the room of `workers` of the peer's workers if `beside` is their load.
     #[inline]
-    fn level_beside(&self, count: u32, backlog_ns: u64, config: &Config) -> Level {
-        if !self.is_joined || self.is_draining || self.is_congested || self.trust.is_lost {
+    pub fn level_beside(&self, workers: u32, beside: Backlog, config: &Config) -> Level {
+        let Backlog { count, ns: backlog_ns } = beside;
+        if self.is_shut() {
             return Level::Shut;
         }
-        if self.is_stuck {
-            return Level::Shut;
-        }
-        let workers = self.offer.workers;
         if count < workers {
             return Level::Idle;
         }
-        if self.is_recalled {
-            // What it gives back would go there again.
+        if self.gives_back() {
+            // The tasks that it gives back, or those that are cancelled next, would go there again.
             return Level::Shut;
         }
         let window_ns = config.window_ns + self.offer.round_trip_ns;
@@ -141,12 +172,70 @@ impl Peer {
         if is_shallow || (has_window && !is_deep) { Level::Open } else { Level::Shut }
     }
 
-    /// Whether it has what a task needs, beside the others that need something.
-    pub fn has_left(&self, demand: &gristmill_wire::Demand) -> bool {
-        self.offer.covers(demand, &self.taken)
+    /// Returns true if the peer gets no tasks, whatever its load.
+    #[inline]
+    pub const fn is_shut(&self) -> bool {
+        !self.is_joined
+            || self.is_draining
+            || self.is_congested
+            || self.trust.is_lost
+            || self.is_stuck
     }
 
-    /// Whether a task that runs for so long is done before it is over, behind what it has.
+    /// Returns true if the peer gives tasks back, or has given back cancelled tasks, and gets no replacements.
+    #[inline]
+    pub const fn gives_back(&self) -> bool {
+        self.is_recalled || self.settles_at > 0
+    }
+
+    /// Returns true if the peer has given back cancelled tasks, so that a task with this priority may be cancelled next.
+    pub const fn is_settling(&self, priority: i32) -> bool {
+        self.settles_at > 0 && priority <= self.settles_for
+    }
+
+    /// Counts a task by its priority when it enters or leaves the peer.
+    pub fn count_priority(&mut self, priority: i32, enters: bool) {
+        let count = self.priorities.entry(priority).or_insert(0);
+        *count = if enters { *count + 1 } else { *count - 1 };
+        if *count == 0 {
+            self.priorities.remove(&priority);
+        }
+    }
+
+    /// Returns the number of tasks there with at least this priority; `None` if the peer gets no tasks of any priority.
+    pub fn ahead_of(&self, priority: i32) -> Option<u32> {
+        if self.is_shut() {
+            return None;
+        }
+        let lower: u32 = self.priorities.range(..priority).map(|(_, count)| count).sum();
+        if priority <= 0 {
+            return Some(self.in_flight.len - lower);
+        }
+        Some(self.priorities.range(priority..).map(|(_, count)| count).sum())
+    }
+
+    /// Returns the number of raised tasks of a context there with at least this priority; `None` if the peer gets no
+    /// tasks.
+    pub fn raised_in(&self, context: ContextId, priority: i32) -> Option<u32> {
+        if self.is_shut() {
+            return None;
+        }
+        let entry = self.floors.get(context);
+        let raised = entry.map_or(0, |entry| entry.raised.range((priority, 0)..).count());
+        u32::try_from(raised).ok()
+    }
+
+    /// Returns true if the peer has what a task needs, beside all demanding tasks there.
+    pub fn has_left(&self, demand: &ResourceRequest) -> bool {
+        self.offer.covers(demand, &self.taken.all())
+    }
+
+    /// Returns true if the peer has what a task needs, beside the demanding tasks with at least this priority.
+    pub fn has_left_above(&self, demand: &ResourceRequest, priority: i32) -> bool {
+        self.offer.covers(demand, &self.taken.above(priority))
+    }
+
+    /// Returns true if a task that runs for `run_ns` would end before the peer does, behind the tasks that are there.
     #[inline]
     pub fn has_time_for(&self, run_ns: u64, now: u64) -> bool {
         if self.offer.ends_at_ns == u64::MAX {
@@ -156,22 +245,28 @@ impl Peer {
         now.saturating_add(before).saturating_add(run_ns) <= self.offer.ends_at_ns
     }
 
-    /// How long a task waits there before it begins, as far as is known.
+    /// Returns the expected wait of a task there before it starts, nanoseconds.
     pub fn wait_ns(&self) -> u64 {
         let workers = u64::from(self.offer.workers.max(1));
         if self.idle_count() > 0 { 0 } else { self.runnable_ns() / workers }
     }
 
-    /// Tasks there that run, or wait for nothing but a worker.
+    /// Returns the number of tasks there that run, or wait for nothing but a worker.
     #[inline]
     pub const fn runnable(&self) -> u32 {
         self.in_flight.len - self.blocked
     }
 
-    /// How long these are expected to take, nanoseconds, one after the other.
+    /// Returns the sum of the expected run times of the runnable tasks, nanoseconds.
     #[inline]
     pub const fn runnable_ns(&self) -> u64 {
         self.backlog_ns - self.blocked_ns
+    }
+
+    /// Returns the number of runnable tasks, and the sum of their expected run times.
+    #[inline]
+    pub const fn runnable_load(&self) -> Backlog {
+        Backlog { count: self.runnable(), ns: self.runnable_ns() }
     }
 
     /// Counts a task that is there among those that wait for others.
@@ -181,20 +276,20 @@ impl Peer {
         self.blocked_ns += cost.ns();
     }
 
-    /// Counts it among those no more.
+    /// Removes a task that is there from the count of those that wait for others.
     #[inline]
     pub const fn unblock(&mut self, cost: Cost) {
         self.blocked -= 1;
         self.blocked_ns -= cost.ns();
     }
 
-    /// Workers that have nothing to do.
+    /// Returns the number of idle workers.
     #[inline]
     pub const fn idle_count(&self) -> u32 {
         self.offer.workers.saturating_sub(self.runnable())
     }
 
-    /// Whether something waits there for a worker, as far as is known.
+    /// Returns true if this engine expects that a task waits there for a worker.
     #[inline]
     pub fn has_more(&self) -> bool {
         self.runnable() > self.offer.workers && !self.is_dry
@@ -205,24 +300,42 @@ impl Peer {
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     entries: Vec<Peer>,
-    pub levels: Levels,
-    pub homes: Homes,
-    /// Tasks that are away.
-    pub away: u64,
-    /// Workers of peers that died.
+    pub levels: PeerBuckets,
+    pub function_affinity: FunctionAffinity,
+    /// Number of delegated tasks.
+    pub delegated: u64,
+    /// Delegated tasks that wait for others at their peers.
+    pub blocked: u64,
+    /// Search for peers with room when tasks of several contexts, and tasks without one, share the peers.
+    pub search: Search,
+    /// Contexts for which the engine must look for peers again.
+    pub seekers: DirtyContexts,
+    /// The first task without a context that waited for room when the engine last looked at peers.
+    pub plain_head: Option<TaskId>,
+    /// Number of times that the engine has looked for a peer for some context.
+    pub share_looks: u64,
+    /// Number of deaths of workers at peers.
     pub deaths: u64,
-    /// Peers that get nothing because of that.
+    /// Peers that get no tasks because their workers died.
     pub distrusted: u32,
-    /// Peers that have more than their workers run.
+    /// Peers that have given back cancelled tasks and get no replacements.
+    pub settling: Vec<usize>,
+    /// Time until which all these pauses last at least, because a task was cancelled here or at a peer.
+    pub settling_until: u64,
+    /// Time when a peer was last asked not to start a task.
+    pub withdrawn_at: u64,
+    /// Peers that have more tasks than their workers run.
     pub deep: u32,
-    /// Cost of what went to the first of the best list in a row.
+    /// Sum of the costs of the tasks that were sent to peers since the best list was last rotated, nanoseconds.
     pub streak_ns: u64,
-    /// When tasks were asked back last.
+    /// Time when tasks were last recalled.
     pub recalled_at: u64,
-    /// Tasks that were sent just now and have dependants, which may follow.
+    /// Tasks that were just sent and have dependants, which may follow.
     pub shipped: Vec<u32>,
-    /// Tasks that have returned, and whose results nobody can ask for any more.
+    /// Tasks that have returned and whose results can no longer be requested.
     pub unwanted: Vec<TaskId>,
+    /// Tasks that wait at peers with a higher priority than others have.
+    pub raised: PriorityFloors,
 }
 
 impl Peers {
@@ -236,20 +349,20 @@ impl Peers {
         &mut self.entries[place]
     }
 
-    /// One past the last place.
+    /// Returns the index past the last peer.
     #[inline]
     pub fn end(&self) -> usize {
         self.entries.len()
     }
 
-    /// Puts a peer into the list that it belongs to now. Due after each change of its load.
+    /// Moves a peer to the list that matches its room. Must be called after each change of its load.
     #[inline]
     pub fn settle(&mut self, place: usize, config: &Config) {
         let level = self.entries[place].level(config);
         self.levels.put(place, level);
     }
 
-    /// Changes what a peer has to do, and with it what is known of all of them.
+    /// Changes the load of a peer, and updates the totals of all peers.
     #[inline]
     pub fn change(&mut self, place: usize, config: &Config, change: impl FnOnce(&mut Peer)) {
         let peer = &mut self.entries[place];
@@ -270,13 +383,13 @@ impl Peers {
 }
 
 impl Core {
-    /// The place of a peer that is joined.
+    /// Returns the index of a peer that has joined.
     pub(crate) fn joined_peer(&self, peer: PeerId) -> Option<usize> {
         let place = usize::from(peer.0);
         (place < self.peers.end() && self.peers.get(place).is_joined).then_some(place)
     }
 
-    /// Makes a place for a peer that joins, or says anew what one offers.
+    /// Adds a peer that joins, or updates what a joined peer offers.
     pub(crate) fn set_offer(&mut self, peer: PeerId, epoch: Epoch, offer: PeerOffer, ticks: u64) {
         let place = usize::from(peer.0);
         self.peers.extend_to(place);
@@ -289,10 +402,11 @@ impl Core {
             entry.epoch = epoch;
             entry.offer = offer;
         });
-        self.demands.search.grow(place);
+        self.peers.raised.note_stale();
+        self.note_room(place);
     }
 
-    /// Forgets a peer that has nothing in flight any more.
+    /// Removes a peer that has nothing in flight any more.
     pub(crate) fn forget_peer(&mut self, place: usize) {
         let peer = self.peers.get(place);
         let has_tasks = peer.in_flight.len > 0 || peer.stayed.len > 0;
@@ -306,7 +420,7 @@ impl Core {
         self.regain_trust();
     }
 
-    /// The peers that are joined.
+    /// Returns the state of each peer that has joined.
     pub fn peer_stats(&self) -> impl Iterator<Item = PeerStats> + '_ {
         (0..self.peers.end()).filter_map(|place| {
             let peer = self.peers.get(place);
@@ -317,19 +431,22 @@ impl Core {
                 backlog_ns: peer.backlog_ns,
                 is_draining: peer.is_draining,
                 is_distrusted: peer.trust.is_lost,
+                takes_tasks: !peer.is_shut() && !peer.gives_back(),
             })
         })
     }
 
-    /// Asserts what must hold of peers between calls.
+    /// Asserts the invariants of peers between calls.
     pub(crate) fn audit_peers(&self) {
         let peers = (0..self.peers.end()).map(|place| self.peers.get(place));
-        let away: u64 = peers.clone().map(|peer| u64::from(peer.in_flight.len)).sum();
-        assert_eq!(away, self.peers.away, "tasks away");
+        let delegated: u64 = peers.clone().map(|peer| u64::from(peer.in_flight.len)).sum();
+        assert_eq!(delegated, self.peers.delegated, "delegated tasks");
+        let blocked: u64 = peers.clone().map(|peer| u64::from(peer.blocked)).sum();
+        assert_eq!(blocked, self.peers.blocked, "delegated tasks that wait for others");
         let stayed: u64 = peers.clone().map(|peer| u64::from(peer.stayed.len)).sum();
         let returned = |index: &u32| self.tasks[*index].state == State::Returned;
         let returned = (0..self.tasks.end()).filter(returned).count() as u64;
-        assert_eq!(stayed, returned, "what has returned is somewhere");
+        assert_eq!(stayed, returned, "a returned result is at a peer");
         let deep = peers.filter(|peer| peer.has_more()).count();
         assert_eq!(deep, self.peers.deep as usize, "deep peers");
         for place in 0..self.peers.end() {
@@ -350,11 +467,13 @@ impl Core {
         let shares = !self.config.shares_nested_only;
         let best = self.peers.levels.first().filter(|&place| shares && lasts(place));
         assert!(self.ready.is_empty() || best.is_none(), "nothing waits beside a peer with room");
+        self.audit_shares();
+        self.audit_raised();
     }
 }
 
-/// The id of the peer at a place.
-#[expect(clippy::cast_possible_truncation, reason = "places come from ids")]
+/// Returns the id of the peer at an index.
+#[expect(clippy::cast_possible_truncation, reason = "indexes come from ids")]
 pub(crate) const fn peer_id(place: usize) -> PeerId {
     PeerId(place as u16)
 }

@@ -1,13 +1,13 @@
 //! Tasks that need more than a worker, and peers that have it.
 
 use gristmill_core::{Status, TaskId, TaskOptions};
-use gristmill_wire::Demand;
+use gristmill_wire::ResourceRequest;
 
 use crate::fake::Engine;
 use crate::faraway::{client_of, returned};
 
 fn submit(engine: &mut Engine, cores: u16) -> TaskId {
-    let demand = Demand { cores, ..Demand::NONE };
+    let demand = ResourceRequest { cores, ..ResourceRequest::NONE };
     engine.submit_with(TaskOptions { demand, ..TaskOptions::default() })
 }
 
@@ -23,7 +23,7 @@ fn a_wide_task_goes_where_fewest_places_are_taken() {
     let narrow = submit(&mut engine, 2);
     assert_eq!(engine.peer_of(narrow), Some(0));
     let late = submit(&mut engine, 2);
-    assert_eq!(engine.peer_of(late), None, "no peer has two places left");
+    assert_eq!(engine.peer_of(late), None, "no peer has two CPU slots left");
     engine.core.audit();
 }
 
@@ -32,14 +32,14 @@ fn a_wide_task_goes_where_its_large_argument_is_if_there_is_room_for_it() {
     let mut engine = client_of(&[4, 4, 4]);
     engine.port.holders = vec![1];
     engine.port.fetch_ns = 1_000_000;
-    let demand = Demand { cores: 2, ..Demand::NONE };
+    let demand = ResourceRequest { cores: 2, ..ResourceRequest::NONE };
     let peers = [(); 3].map(|()| {
         let options = TaskOptions { demand, is_bulky: true, ..TaskOptions::default() };
         let task = engine.submit_with(options);
         engine.peer_of(task)
     });
     assert_eq!(peers[..2], [Some(1); 2]);
-    assert_ne!(peers[2], Some(1), "its places are taken");
+    assert_ne!(peers[2], Some(1), "its CPU slots are taken");
     engine.core.audit();
 }
 
@@ -69,7 +69,7 @@ fn what_has_just_got_room_is_used_at_once_however_many_peers_there_are() {
     for (task, next) in [wide[150], wide[3]].into_iter().zip(late) {
         let peer = engine.peer_of(task);
         let _outcome = engine.reply(task, returned());
-        assert_eq!(engine.peer_of(next), peer, "its places are taken again");
+        assert_eq!(engine.peer_of(next), peer, "its CPU slots are taken again");
     }
     assert_eq!(engine.status(wide[3]), Some(Status::Succeeded));
 }
@@ -92,11 +92,11 @@ fn one_that_waits_in_vain_is_followed_by_one_that_fits() {
 fn one_that_comes_before_those_that_wait_is_looked_at_although_it_needs_the_same_things() {
     let mut engine = client_of(&[4]);
     let held = submit(&mut engine, 2);
-    let demand = Demand { cores: 4, ..Demand::NONE };
+    let demand = ResourceRequest { cores: 4, ..ResourceRequest::NONE };
     let late = engine.submit_with(TaskOptions { demand, priority: -1, ..TaskOptions::default() });
-    assert_eq!(engine.peer_of(late), None, "two of its four places are taken");
+    assert_eq!(engine.peer_of(late), None, "two of its four CPU slots are taken");
     let sooner = submit(&mut engine, 2);
-    assert!(engine.peer_of(sooner).is_some(), "there are places for this one");
+    assert!(engine.peer_of(sooner).is_some(), "there are CPU slots for this one");
     engine.core.audit();
     let _outcome = engine.reply(held, returned());
     let _outcome = engine.reply(sooner, returned());

@@ -1,11 +1,11 @@
-//! Several calls in one record: what is counted, taken and lost is each call.
+//! Several calls in one record: each call is counted, taken and lost by itself.
 
 use gristmill_core::{CallProgress, CancelMode, CancelOutcome, Config, Status};
 use gristmill_wire::Verdict::{Returned, Skipped};
 
 use crate::fake::{Engine, engine, engine_with};
 
-/// The worker of a batch has begun `started` calls of it and given `done` results.
+/// Marks `started` calls of a batch as begun by its worker, and `done` of them as answered.
 fn run(engine: &mut Engine, batch: gristmill_core::TaskId, started: u32, done: u32) {
     engine.start(batch);
     let record = engine.record(batch);

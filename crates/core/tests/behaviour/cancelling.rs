@@ -1,4 +1,4 @@
-//! What a cancel does.
+//! Effects of a cancel.
 
 use gristmill_core::{
     AnswerOutcome, Budgets, CancelMode, CancelOutcome, Payload, PeerEnd, Status, TaskId,
@@ -73,12 +73,17 @@ fn an_interrupted_task_is_cancelled_and_its_worker_lives() {
 }
 
 #[test]
-fn a_task_that_ends_before_it_is_stopped_has_its_real_result() {
+fn a_task_that_ends_before_it_is_stopped_is_cancelled_all_the_same() {
     let mut engine = engine(1);
     let task = engine.submit();
     engine.start(task);
     let _outcome = cancel(&mut engine, task, RUNNING);
-    assert_eq!(engine.answer(task, Returned), AnswerOutcome::Finished(Status::Succeeded));
+    assert_eq!(engine.answer(task, Returned), AnswerOutcome::Finished(Status::Cancelled));
+    let mut there = client_of(&[1]);
+    let task = there.submit();
+    assert_eq!(cancel(&mut there, task, RUNNING), CancelOutcome::Requested);
+    let returned = PeerEnd::Returned(Payload::EMPTY);
+    assert_eq!(there.reply(task, returned), AnswerOutcome::Finished(Status::Cancelled));
 }
 
 #[test]
@@ -94,23 +99,23 @@ fn a_record_whose_claim_is_undecided_ends_as_the_worker_says() {
 }
 
 #[test]
-fn a_task_that_raises_when_it_is_to_be_stopped_is_not_repeated() {
+fn a_task_that_raises_when_it_must_be_stopped_is_not_repeated() {
     let budgets = Some(Budgets { retries: 3, ..Budgets::default() });
     let options = TaskOptions { budgets, ..TaskOptions::default() };
     let mut here = engine(1);
     let task = here.submit_with(options);
     here.start(task);
     assert_eq!(cancel(&mut here, task, RUNNING), CancelOutcome::Requested);
-    assert_eq!(here.answer(task, Raised), AnswerOutcome::Finished(Status::Failed));
+    assert_eq!(here.answer(task, Raised), AnswerOutcome::Finished(Status::Cancelled));
     let mut there = client_of(&[1]);
     let task = there.submit_with(options);
     assert_eq!(cancel(&mut there, task, RUNNING), CancelOutcome::Requested);
     let raised = PeerEnd::Raised(Payload::EMPTY);
-    assert_eq!(there.reply(task, raised), AnswerOutcome::Finished(Status::Failed));
+    assert_eq!(there.reply(task, raised), AnswerOutcome::Finished(Status::Cancelled));
 }
 
 #[test]
-fn whoever_asks_again_does_not_prolong_the_grace() {
+fn a_second_cancel_does_not_prolong_the_grace() {
     let mut engine = engine(1);
     let batch = engine.submit_batch(3);
     engine.start(batch);

@@ -1,9 +1,9 @@
-//! Tasks in workers that keep contexts submit tasks and wait for them.
+//! Nested tasks in workers that keep contexts.
 
 use gristmill_core::{
     Config, ContextId, ContextOptions, Origin, SlotId, Status, TaskId, TaskOptions,
 };
-use gristmill_wire::Demand;
+use gristmill_wire::ResourceRequest;
 use gristmill_wire::Verdict::Returned;
 
 use crate::contexts::{MODEL, OTHER, run_all, settle, submit_in, with_contexts};
@@ -23,7 +23,7 @@ fn children_that_a_full_context_cannot_run_are_refused() {
     let context = ContextId(3);
     engine.core.define_context(
         context,
-        ContextOptions { workers_max: 1, linger_ns: u64::MAX, demand: Demand::NONE },
+        ContextOptions { workers_max: 1, linger_ns: u64::MAX, demand: ResourceRequest::NONE },
     );
     let parent = submit_in(&mut engine, context);
     settle(&mut engine);
@@ -101,11 +101,14 @@ fn calls_of_tasks_that_tasks_submitted_are_counted_by_themselves() {
     run_all(&mut engine, &[child, parent]);
     let stats = engine.core.context_stats(MODEL).unwrap();
     assert_eq!((stats.calls, stats.nested_calls), (2, 1));
-    assert!(engine.core.context_changes() > before, "whoever told of the context is to hear of it");
+    assert!(
+        engine.core.context_changes() > before,
+        "the engine that sent the context must hear of it"
+    );
 }
 
-/// Children without a context behind a sibling that runs for long where their parent waits: a task in a context. Where that
-/// is, and they.
+/// Submits three children without a context from a waiting task in a context, and starts the first, which runs for
+/// long. Returns the slot of their parent, and the two children that wait behind the first.
 fn behind_a_long_sibling(engine: &mut Engine) -> (u16, [TaskId; 2]) {
     let parent = submit_in(engine, MODEL);
     engine.pass(10_000_000);
@@ -122,7 +125,7 @@ fn behind_a_long_sibling(engine: &mut Engine) -> (u16, [TaskId; 2]) {
 #[test]
 fn children_without_a_context_go_to_a_worker_that_idles_if_a_sibling_runs_for_long() {
     let mut engine = with_contexts(2);
-    engine.teach(1_000);
+    engine.earn(1_000);
     let (home, behind) = behind_a_long_sibling(&mut engine);
     for child in behind.into_iter().rev() {
         engine.pass(200_000);
@@ -134,7 +137,7 @@ fn children_without_a_context_go_to_a_worker_that_idles_if_a_sibling_runs_for_lo
 #[test]
 fn an_idle_worker_with_another_context_gives_way_to_children_behind_a_long_sibling() {
     let mut engine = with_contexts(2);
-    engine.teach(1_000);
+    engine.earn(1_000);
     let other = submit_in(&mut engine, OTHER);
     settle(&mut engine);
     engine.pass(1_000_000);

@@ -1,10 +1,10 @@
-//! Workers that keep what functions need.
+//! Workers that keep the context of functions.
 
 use gristmill_core::{
-    Budgets, Config, ContextId, ContextOptions, Origin, Outcome, SlotId, StartFailure, Status,
-    SubmitError, TaskId, TaskOptions, Whereabouts,
+    Budgets, CancelMode, Config, ContextId, ContextOptions, Origin, SlotId, StartFailure, Status,
+    SubmitError, TaskId, TaskLocation, TaskOptions, TaskOutcome,
 };
-use gristmill_wire::Demand;
+use gristmill_wire::ResourceRequest;
 use gristmill_wire::Verdict::Returned;
 
 use crate::fake::{Engine, engine, engine_with};
@@ -15,7 +15,11 @@ pub const OTHER: ContextId = ContextId(2);
 pub fn define(engine: &mut Engine, context: ContextId) {
     engine.core.define_context(
         context,
-        ContextOptions { workers_max: u16::MAX, linger_ns: u64::MAX, demand: Demand::NONE },
+        ContextOptions {
+            workers_max: u16::MAX,
+            linger_ns: u64::MAX,
+            demand: ResourceRequest::NONE,
+        },
     );
 }
 
@@ -23,7 +27,7 @@ pub fn submit_in(engine: &mut Engine, context: ContextId) -> TaskId {
     engine.submit_with(TaskOptions { context, ..TaskOptions::default() })
 }
 
-/// Workers that were asked to leave do, and those that were asked for come up, until nothing changes.
+/// Ends the workers that were asked to leave and brings those up that were asked for, until nothing changes.
 pub fn settle(engine: &mut Engine) {
     loop {
         let retired = std::mem::take(&mut engine.port.retired);
@@ -36,17 +40,17 @@ pub fn settle(engine: &mut Engine) {
     }
 }
 
-/// Has those leave who were asked to, until a worker with a context was asked for.
+/// Ends the workers that were asked to leave, until a worker with the context was asked for.
 pub fn settle_until(engine: &mut Engine, context: ContextId) {
     while engine.port.contexts.last() != Some(&context) {
         let retired = std::mem::take(&mut engine.port.retired);
-        assert!(!retired.is_empty(), "nobody gives way");
+        assert!(!retired.is_empty(), "no worker gives way");
         engine.port.spawned.clear();
         retired.into_iter().for_each(|slot| engine.lose(slot));
     }
 }
 
-/// An engine whose workers have settled and that knows both contexts.
+/// Returns an engine that knows both contexts and whose workers have settled.
 pub fn with_contexts(workers: u16) -> Engine {
     let mut engine = engine(workers);
     engine.port.spawned.clear();
@@ -56,7 +60,7 @@ pub fn with_contexts(workers: u16) -> Engine {
     engine
 }
 
-/// Lets the running tasks end, and time pass, until all are final.
+/// Ends running tasks and lets time pass, until all tasks are final.
 pub fn run_all(engine: &mut Engine, tasks: &[TaskId]) {
     for _ in 0..1_000 {
         settle(engine);
@@ -78,8 +82,8 @@ fn a_task_runs_on_a_worker_that_has_its_context() {
     let task = submit_in(&mut engine, MODEL);
     assert_eq!((engine.port.retired.len(), engine.is_sent(task)), (1, false), "one gives way");
     assert!(matches!(
-        engine.core.whereabouts(task),
-        Whereabouts::InContext { context: MODEL, ahead: 0, workers: 0 }
+        engine.core.location(task),
+        TaskLocation::InContext { context: MODEL, ahead: 0, workers: 0 }
     ));
     settle(&mut engine);
     assert_eq!(engine.port.contexts, [MODEL]);
@@ -112,7 +116,7 @@ fn a_context_has_no_more_workers_than_it_may() {
     let context = ContextId(3);
     engine.core.define_context(
         context,
-        ContextOptions { workers_max: 2, linger_ns: u64::MAX, demand: Demand::NONE },
+        ContextOptions { workers_max: 2, linger_ns: u64::MAX, demand: ResourceRequest::NONE },
     );
     let tasks: Vec<_> = (0..40).map(|_| submit_in(&mut engine, context)).collect();
     run_all(&mut engine, &tasks);
@@ -133,7 +137,7 @@ fn a_plain_task_gets_a_place_back_that_a_context_has_without_need() {
 }
 
 #[test]
-fn somebody_looks_again_after_work_that_came_just_after_the_last_look() {
+fn a_thread_looks_again_after_work_that_came_just_after_the_last_look() {
     let mut engine = with_contexts(1);
     let task = submit_in(&mut engine, MODEL);
     settle(&mut engine);
@@ -186,7 +190,7 @@ fn a_context_that_fails_to_come_up_is_tried_again_after_a_pause_and_then_given_u
         engine.now = wake.max(engine.now + 1);
         engine.core.poll(engine.now, &mut engine.port);
     }
-    assert_eq!(engine.status(task), Some(Status::Refused), "nobody looks again");
+    assert_eq!(engine.status(task), Some(Status::Refused), "the engine does not look again");
 }
 
 #[test]
@@ -219,7 +223,9 @@ fn a_context_that_cannot_be_had_costs_its_own_tasks_only() {
     engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
     assert_eq!(engine.status(doomed), Some(Status::Refused));
     let view = engine.core.task(doomed).unwrap();
-    let Some(Outcome::ContextFailed(failure)) = view.outcome else { panic!("{:?}", view.outcome) };
+    let Some(TaskOutcome::ContextFailed(failure)) = view.outcome else {
+        panic!("{:?}", view.outcome)
+    };
     assert_eq!(&*failure.text, "no weights");
     let late = submit_in(&mut engine, MODEL);
     assert_eq!(engine.status(late), Some(Status::Refused));
@@ -267,10 +273,10 @@ fn a_lost_worker_is_replaced_by_one_with_the_same_context() {
 }
 
 #[test]
-fn what_nobody_knows_or_a_context_cannot_give_is_refused_at_once() {
+fn an_unknown_context_or_one_without_the_resources_is_refused_at_once() {
     let mut engine = with_contexts(2);
     let unknown = TaskOptions { context: ContextId(9), ..TaskOptions::default() };
-    let demand = Demand { cores: 2, ..Demand::NONE };
+    let demand = ResourceRequest { cores: 2, ..ResourceRequest::NONE };
     let wide = TaskOptions { context: MODEL, demand, ..TaskOptions::default() };
     let mut submit = |options| engine.submit_as(&[], Some(options), Origin::External).unwrap_err();
     assert_eq!(submit(unknown), SubmitError::UnknownContext { context: ContextId(9) });
@@ -298,7 +304,7 @@ fn a_task_waits_for_one_in_another_context() {
     assert_eq!(engine.status(parent), Some(Status::Succeeded));
 }
 
-/// Time passes, and nobody looks but when the machine asks for it.
+/// Lets time pass, and polls only when the engine asks for it.
 fn doze(engine: &mut Engine, ns: u64) {
     let until = engine.now + ns;
     while let Some(wake) = engine.core.next_wake(engine.now).filter(|&wake| wake <= until) {
@@ -308,7 +314,7 @@ fn doze(engine: &mut Engine, ns: u64) {
     engine.now = until;
 }
 
-/// A worker with a context does not come up.
+/// Fails the start of a worker with a context.
 fn fail_start(engine: &mut Engine, slot: u16) {
     let failure = StartFailure { text: "not now".into(), permanent: false, is_expiry: false };
     engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
@@ -324,7 +330,7 @@ fn a_context_is_tried_again_after_a_pause_beside_workers_that_idle() {
     engine.port.spawned.clear();
     fail_start(&mut engine, place);
     settle(&mut engine);
-    assert_eq!(engine.core.worker_count(), 2, "somebody else has the place meanwhile");
+    assert_eq!(engine.core.worker_count(), 2, "another worker has the CPU slot meanwhile");
     doze(&mut engine, Config::default().backoff_min_ns);
     settle(&mut engine);
     assert!(engine.is_sent(task));
@@ -337,7 +343,10 @@ fn the_first_worker_of_a_context_brings_others_when_it_comes_up() {
     let first = engine.port.retired.pop().unwrap();
     engine.lose(first);
     engine.pass(1_000_000_000);
-    assert!(engine.port.retired.is_empty(), "nobody knows yet whether it can be had");
+    assert!(
+        engine.port.retired.is_empty(),
+        "the engine does not know yet whether it can be set up"
+    );
     engine.up(first);
     engine.port.spawned.clear();
     doze(&mut engine, 10_000_000);
@@ -373,17 +382,17 @@ fn a_worker_that_gives_way_leaves_at_once_if_it_has_begun_nothing() {
     engine.pass(200_000_000);
     let task = submit_in(&mut engine, MODEL);
     engine.pass(20_000_000);
-    assert_eq!(engine.port.retired, [0], "what it had waits for another one");
+    assert_eq!(engine.port.retired, [0], "its tasks wait for another one");
     run_all(&mut engine, &[plain, task]);
 }
 
 #[test]
-fn whoever_leaves_counts_among_the_workers_that_a_context_may_have() {
+fn a_leaving_worker_counts_among_the_workers_that_a_context_may_have() {
     let mut engine = with_contexts(2);
     let context = ContextId(3);
     engine.core.define_context(
         context,
-        ContextOptions { workers_max: 1, linger_ns: u64::MAX, demand: Demand::NONE },
+        ContextOptions { workers_max: 1, linger_ns: u64::MAX, demand: ResourceRequest::NONE },
     );
     let task = submit_in(&mut engine, context);
     settle(&mut engine);
@@ -401,7 +410,7 @@ fn whoever_leaves_counts_among_the_workers_that_a_context_may_have() {
 }
 
 #[test]
-fn who_idles_gives_way_though_somebody_busy_is_to_leave_already() {
+fn an_idle_worker_gives_way_though_a_busy_one_must_leave_already() {
     let mut engine = with_contexts(2);
     let long = [engine.submit(), engine.submit()];
     long.iter().for_each(|&task| engine.start(task));
@@ -418,7 +427,7 @@ fn who_idles_gives_way_though_somebody_busy_is_to_leave_already() {
 }
 
 #[test]
-fn whoever_pauses_after_failed_starts_keeps_no_place_from_others() {
+fn a_context_that_pauses_after_failed_starts_keeps_no_cpu_slot_from_others() {
     let mut engine = with_contexts(1);
     let _failed = submit_in(&mut engine, MODEL);
     let place = engine.port.retired.pop().unwrap();
@@ -452,7 +461,7 @@ fn an_idle_context_does_not_keep_alive_what_cannot_be_had_without_one() {
 }
 
 #[test]
-fn calls_one_after_the_other_leave_nothing_to_whoever_does_not_wait_for_them() {
+fn calls_one_after_the_other_leave_nothing_to_threads_that_do_not_wait_for_them() {
     let mut engine = with_contexts(1);
     let first = submit_in(&mut engine, MODEL);
     run_all(&mut engine, &[first]);
@@ -488,4 +497,73 @@ fn what_the_first_worker_of_a_context_comes_for_is_not_given_back() {
     }
     engine.core.withdraw(u32::MAX, engine.now, &mut engine.port);
     assert_eq!(engine.status(first), Some(Status::Cancelled), "all is wanted");
+}
+
+#[test]
+fn the_engine_looks_at_contexts_that_have_workers_however_many_wait_for_some() {
+    let mut engine = engine(1);
+    let contexts = (1..=300).map(ContextId);
+    let waiting: Vec<_> = contexts
+        .map(|context| {
+            define(&mut engine, context);
+            submit_in(&mut engine, context)
+        })
+        .collect();
+    for &task in &waiting[..100] {
+        engine.port.looks.set(0);
+        let _outcome =
+            engine.core.cancel(task, CancelMode::Unstarted, engine.now, &mut engine.port);
+        assert!(engine.port.looks.get() < 10, "{} looks", engine.port.looks.get());
+    }
+    engine.core.audit();
+}
+
+/// Returns how many contexts the engine looks at in ten submissions, ten answers and ten cancellations. Each comes with
+/// time for a decision about workers. Calls wait in `count` contexts.
+fn looks_beside(count: u32, options: ContextOptions, priority: i32) -> u64 {
+    let supply = gristmill_core::Supply { memory: 100, gpus: 0b1 };
+    let mut engine = engine_with(Config { workers: 2, spare_max: 1, supply, ..Config::default() });
+    engine.port.spawned.clear();
+    let submit = |engine: &mut Engine, context| {
+        engine.core.define_context(context, options);
+        engine.now += 1_000_000;
+        engine.submit_with(TaskOptions { context, priority, ..TaskOptions::default() })
+    };
+    let mut calls: Vec<_> = (1..=count).map(|one| submit(&mut engine, ContextId(one))).collect();
+    engine.core.give_up_context(
+        ContextId(count),
+        StartFailure { text: "no".into(), permanent: true, is_expiry: false },
+        engine.now,
+        &mut engine.port,
+    );
+    settle(&mut engine);
+    let before = engine.core.context_looks();
+    calls.extend((1..=10).map(|one| submit(&mut engine, ContextId(count + one))));
+    for _ in 0..10 {
+        engine.pass(1_000_000);
+        settle(&mut engine);
+        if let Some(task) = engine.port.sent.first().map(|one| one.task) {
+            let _outcome = engine.answer(task, Returned);
+        }
+    }
+    for &call in calls.iter().rev().take(10) {
+        engine.now += 1_000_000;
+        let mode = CancelMode::Unstarted;
+        let _outcome = engine.core.cancel(call, mode, engine.now, &mut engine.port);
+    }
+    engine.core.audit();
+    engine.core.context_looks() - before
+}
+
+#[test]
+fn the_cost_of_a_decision_does_not_depend_on_how_many_contexts_wait_for_workers() {
+    let plain =
+        ContextOptions { workers_max: 4, linger_ns: 1_000_000, demand: ResourceRequest::NONE };
+    let demand = ResourceRequest { gpus: 1000, ..ResourceRequest::NONE };
+    for options in [plain, ContextOptions { demand, ..plain }] {
+        for priority in [0, 3] {
+            let looks = [100, 1_600].map(|count| looks_beside(count, options, priority));
+            assert_eq!(looks[0], looks[1], "priority {priority}, {options:?}");
+        }
+    }
 }

@@ -1,12 +1,13 @@
-//! How tasks end, and what that does to others.
+//! Ends of tasks, and their effects on other tasks.
 
 use gristmill_core::{
-    AnswerOutcome, Block, Budgets, Config, Origin, Outcome, Payload, Status, Submission,
-    SubmitError, TaskOptions,
+    AnswerOutcome, Block, Budgets, Config, Origin, Payload, Status, Submission, SubmitError,
+    TaskOptions, TaskOutcome,
 };
+use gristmill_wire::FunctionId;
 use gristmill_wire::Verdict::{Expired, Interrupted, Raised, Returned, Skipped};
 
-use crate::fake::{engine, engine_with};
+use crate::fake::{Engine, engine, engine_with};
 
 #[test]
 fn a_result_is_kept_until_it_is_released() {
@@ -14,19 +15,19 @@ fn a_result_is_kept_until_it_is_released() {
     let task = engine.submit();
     assert_eq!(engine.answer(task, Returned), AnswerOutcome::Finished(Status::Succeeded));
     let value = Payload::copy_from(b"x");
-    assert_eq!(engine.core.task(task).unwrap().outcome, Some(Outcome::Returned(&value)));
+    assert_eq!(engine.core.task(task).unwrap().outcome, Some(TaskOutcome::Returned(&value)));
     engine.core.release(task);
     assert!(engine.core.task(task).is_none());
     assert_eq!(engine.core.record_count(), 0);
 }
 
 #[test]
-fn how_long_a_task_ran_is_kept_with_tags_and_without() {
+fn how_long_a_task_ran_is_kept_with_timings_and_without() {
     let mut engine = engine(1);
     let task = engine.submit();
     let record = engine.record(task);
     let _outcome = engine.answer_record(&record, Returned, 700);
-    assert_eq!(engine.core.task(task).unwrap().tags.ran.ticks(), 700);
+    assert_eq!(engine.core.task(task).unwrap().timings.ran.ticks(), 700);
 }
 
 #[test]
@@ -78,9 +79,12 @@ fn a_chain_of_a_million_fails_and_goes_without_recursion() {
         last = next;
     }
     let _outcome = engine.answer(root, Raised);
-    assert_eq!(engine.core.task(last).unwrap().outcome, Some(Outcome::DependencyFailed { root }));
+    assert_eq!(
+        engine.core.task(last).unwrap().outcome,
+        Some(TaskOutcome::DependencyFailed { root })
+    );
     engine.core.release(root);
-    assert!(engine.core.task(root).is_some(), "the cause stays as long as what it caused");
+    assert!(engine.core.task(root).is_some(), "the cause stays as long as its effect");
     engine.core.release(last);
     assert_eq!(engine.core.record_count(), 0);
 }
@@ -111,7 +115,7 @@ fn a_task_that_can_never_be_sent_fails_with_the_reason() {
     engine.port.refuses = true;
     let task = engine.submit();
     let reason = Payload::copy_from(b"too large");
-    assert_eq!(engine.core.task(task).unwrap().outcome, Some(Outcome::Raised(&reason)));
+    assert_eq!(engine.core.task(task).unwrap().outcome, Some(TaskOutcome::Raised(&reason)));
 }
 
 #[test]
@@ -124,7 +128,7 @@ fn a_deadline_that_passes_ends_a_task_that_has_not_started() {
     engine.pass(600_000);
     for task in [sent, queued] {
         let outcome = engine.core.task(task).unwrap().outcome;
-        assert_eq!(outcome, Some(Outcome::TimedOut { started: false, raised: None }));
+        assert_eq!(outcome, Some(TaskOutcome::TimedOut { started: false, raised: None }));
     }
     assert_eq!(engine.status(first), None);
 }
@@ -135,7 +139,7 @@ fn a_worker_that_finds_the_deadline_passed_says_so() {
     let options = TaskOptions { deadline_ns: Some(500_000), ..TaskOptions::default() };
     let task = engine.submit_with(options);
     assert_eq!(engine.answer(task, Expired), AnswerOutcome::Finished(Status::TimedOut));
-    assert_eq!(engine.core.task(task).unwrap().tags.started_ticks, 0, "it has not run");
+    assert_eq!(engine.core.task(task).unwrap().timings.started_ticks, 0, "it has not run");
 }
 
 #[test]
@@ -152,7 +156,41 @@ fn a_timeout_counts_from_the_start_and_interrupts() {
     assert_eq!(engine.port.interrupted, [(0, 0)]);
     assert_eq!(engine.answer(task, Interrupted), AnswerOutcome::Finished(Status::TimedOut));
     let outcome = engine.core.task(task).unwrap().outcome;
-    assert!(matches!(outcome, Some(Outcome::TimedOut { started: true, raised: Some(_) })));
+    assert!(matches!(outcome, Some(TaskOutcome::TimedOut { started: true, raised: Some(_) })));
+}
+
+#[test]
+fn a_value_counts_if_its_task_sent_it_before_the_timeout_stopped_that() {
+    for (ran_ns, expected, ended) in
+        [(400, Status::Succeeded, vec![]), (600, Status::TimedOut, vec![0])]
+    {
+        let mut engine = engine(1);
+        let options = TaskOptions { timeout_ns: Some(1_000_000), ..TaskOptions::default() };
+        let task = engine.submit_with(options);
+        engine.start(task);
+        engine.port.ticks = 500;
+        engine.pass(1_100_000);
+        assert_eq!(engine.port.interrupted, [(0, 0)]);
+        engine.port.ticks = 1_000;
+        let outcome = engine.answer_in(task, Returned, ran_ns);
+        assert_eq!(outcome, AnswerOutcome::Finished(expected));
+        assert_eq!(engine.port.ended_runs, ended, "the task that it started");
+    }
+}
+
+#[test]
+fn a_value_that_came_too_late_is_charged_to_the_budget_for_timeouts() {
+    let budgets = Some(Budgets { timeout_retries: 1, ..Budgets::default() });
+    let timeout_ns = Some(1_000_000);
+    let mut engine = engine(1);
+    let task = engine.submit_with(TaskOptions { timeout_ns, budgets, ..TaskOptions::default() });
+    for expected in [AnswerOutcome::Requeued, AnswerOutcome::Finished(Status::TimedOut)] {
+        engine.start(task);
+        engine.pass(1_100_000);
+        assert_eq!(engine.answer(task, Returned), expected);
+    }
+    let outcome = engine.core.task(task).unwrap().outcome;
+    assert!(matches!(outcome, Some(TaskOutcome::TimedOut { started: true, raised: None })));
 }
 
 #[test]
@@ -169,6 +207,32 @@ fn at_the_limit_external_submitters_are_told_and_others_overflow() {
     assert_eq!(engine.submit_as(&[], None, Origin::Unblockable), Err(refused));
     let _outcome = engine.answer(first, Returned);
     assert_eq!(engine.core.stats().overflow, 0);
+}
+
+#[test]
+fn while_arguments_fill_their_share_external_submitters_are_told_and_others_go_on() {
+    let config = Config { arguments_max: 100, spare_max: 0, ..Config::default() };
+    let mut engine = engine_with(config);
+    let submit = |engine: &mut Engine, size: usize, origin| {
+        let submission = Submission {
+            function: FunctionId(0),
+            payload: Payload::from(vec![0; size]),
+            handle: 0,
+            submitted_ticks: 0,
+            parents: &[],
+            options: None,
+            origin,
+        };
+        engine.core.submit(submission, engine.now, &mut engine.port)
+    };
+    let first = submit(&mut engine, 500, Origin::External)
+        .expect("a task alone may be as large as it likes");
+    let refused = SubmitError::BytesReached { bytes: 500, limit: 100 };
+    assert!(refused.is_retryable());
+    assert_eq!(submit(&mut engine, 1, Origin::External), Err(refused));
+    assert!(submit(&mut engine, 60, Origin::Unblockable).is_ok(), "a task cannot wait for room");
+    let _outcome = engine.answer(first, Returned);
+    assert!(submit(&mut engine, 1, Origin::External).is_ok());
 }
 
 #[test]
@@ -189,10 +253,12 @@ fn a_shut_down_that_cancels_keeps_what_had_started() {
     let mut engine = engine(1);
     let (running, queued) = (engine.submit(), engine.submit());
     let blocked = engine.submit_after(&[running]);
+    let behind = engine.submit_after(&[queued, blocked]);
     engine.start(running);
     engine.core.shut_down(true, engine.now, &mut engine.port);
-    assert_eq!(engine.status(queued), Some(Status::Cancelled));
-    assert_eq!(engine.status(blocked), Some(Status::Cancelled));
+    for task in [queued, blocked, behind] {
+        assert_eq!(engine.status(task), Some(Status::Cancelled));
+    }
     let _outcome = engine.answer(running, Returned);
     assert_eq!(engine.status(running), Some(Status::Succeeded));
 }
@@ -203,7 +269,7 @@ fn a_poisoned_engine_ends_everything_with_the_reason() {
     let (sent, queued) = (engine.submit(), engine.submit());
     engine.core.poison("a panic", engine.now, &mut engine.port);
     for task in [sent, queued] {
-        assert_eq!(engine.core.task(task).unwrap().outcome, Some(Outcome::Poisoned("a panic")));
+        assert_eq!(engine.core.task(task).unwrap().outcome, Some(TaskOutcome::Poisoned("a panic")));
     }
     let refused = SubmitError::Poisoned("a panic".into());
     assert_eq!(engine.submit_as(&[], None, Origin::External), Err(refused));
@@ -226,4 +292,18 @@ fn the_arena_blocks_of_dropped_payloads_come_back() {
     assert!(engine.core.freed_blocks().is_empty(), "another attempt may need the arguments");
     let _outcome = engine.answer(task, Returned);
     assert_eq!(*engine.core.freed_blocks(), [block]);
+}
+
+#[test]
+fn more_parents_than_a_frame_counts_are_refused_with_their_number_and_the_bound() {
+    let mut engine = engine(1);
+    let parent = engine.submit();
+    let mut parents = vec![parent; (1 << 24) - 1];
+    assert!(engine.submit_as(&parents[..70_000], None, Origin::External).is_ok());
+    parents.push(parent);
+    let refused = engine.submit_as(&parents, None, Origin::External).unwrap_err();
+    assert_eq!(refused, SubmitError::TooManyParents { count: 16_777_216, limit: 16_777_215 });
+    let text = refused.to_string();
+    assert!(text.contains("16777216") && text.contains("16777215"), "{text}");
+    assert_eq!(engine.core.stats().blocked, 1, "nothing was accepted");
 }

@@ -1,32 +1,32 @@
-//! Contexts whose workers have GPUs, memory and several places.
+//! Contexts whose workers have GPUs, memory and several CPU slots.
 
 use gristmill_core::{
     CancelMode, Config, ContextId, ContextOptions, Epoch, Origin, PeerId, PeerOffer, SlotId,
     StartFailure, Status, SubmitError, Supply, TaskId, TaskOptions,
 };
-use gristmill_wire::Demand;
+use gristmill_wire::ResourceRequest;
 use gristmill_wire::Verdict::{Declined, Returned};
 
 use crate::fake::{Engine, engine_with, starting};
 
 const MODEL: ContextId = ContextId(1);
 const OTHER: ContextId = ContextId(2);
-const GPU: Demand = Demand { gpus: 1000, ..Demand::NONE };
-const MEMORY: Demand = Demand { memory: 60, ..Demand::NONE };
-const WIDE: Demand = Demand { cores: 2, ..Demand::NONE };
+const GPU: ResourceRequest = ResourceRequest { gpus: 1000, ..ResourceRequest::NONE };
+const MEMORY: ResourceRequest = ResourceRequest { memory: 60, ..ResourceRequest::NONE };
+const WIDE: ResourceRequest = ResourceRequest { cores: 2, ..ResourceRequest::NONE };
 
-fn define(engine: &mut Engine, context: ContextId, demand: Demand) {
+fn define(engine: &mut Engine, context: ContextId, demand: ResourceRequest) {
     let options = ContextOptions { workers_max: u16::MAX, linger_ns: u64::MAX, demand };
     engine.core.define_context(context, options);
 }
 
-/// An engine with two GPUs and 100 bytes whose workers are up.
+/// Returns an engine with two GPUs and 100 bytes of memory whose workers are up.
 fn equipped(workers: u16) -> Engine {
     let supply = Supply { memory: 100, gpus: 0b11 };
     let mut engine = engine_with(Config { workers, spare_max: 0, supply, ..Config::default() });
     engine.port.spawned.clear();
     engine.port.contexts.clear();
-    engine.port.outfits.clear();
+    engine.port.grants.clear();
     engine
 }
 
@@ -34,11 +34,11 @@ fn submit_in(engine: &mut Engine, context: ContextId) -> TaskId {
     engine.submit_with(TaskOptions { context, ..TaskOptions::default() })
 }
 
-fn submit(engine: &mut Engine, demand: Demand) -> TaskId {
+fn submit(engine: &mut Engine, demand: ResourceRequest) -> TaskId {
     engine.submit_with(TaskOptions { demand, ..TaskOptions::default() })
 }
 
-/// Time passes; workers that were asked to leave do, and those that were asked for come up.
+/// Lets time pass, ends the workers that were asked to leave and brings those up that were asked for.
 fn settle(engine: &mut Engine) {
     for _ in 0..10 {
         engine.pass(5_000_000);
@@ -52,13 +52,13 @@ fn settle(engine: &mut Engine) {
     }
 }
 
-/// A worker does not come up, and never will.
+/// Fails the start of a worker for good.
 fn fail(engine: &mut Engine, slot: u16) {
     let failure = StartFailure { text: "no model".into(), permanent: true, is_expiry: false };
     engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
 }
 
-/// How many workers were asked for with a context.
+/// Returns how many workers were asked for with a context.
 fn spawned(engine: &Engine, context: ContextId) -> usize {
     engine.port.contexts.iter().filter(|&&one| one == context).count()
 }
@@ -72,7 +72,7 @@ fn a_context_has_as_many_workers_as_there_are_gpus_and_each_has_its_own() {
     assert_eq!(spawned(&engine, MODEL), 2);
     let devices: Vec<u16> = (0..engine.port.contexts.len())
         .filter(|&number| engine.port.contexts[number] == MODEL)
-        .map(|number| engine.port.outfits[number].equipment.devices)
+        .map(|number| engine.port.grants[number].grant.devices)
         .collect();
     assert!(devices == [1, 2] || devices == [2, 1], "{devices:?}");
     let sent: Vec<TaskId> = tasks.into_iter().filter(|&task| engine.is_sent(task)).collect();
@@ -97,7 +97,7 @@ fn a_worker_that_fills_two_places_leaves_one_less_for_others() {
         .filter(|&&task| engine.is_sent(task))
         .map(|&task| engine.record(task).slot)
         .collect();
-    assert_eq!(slots.len(), 1, "one of three places is left");
+    assert_eq!(slots.len(), 1, "one of three CPU slots is left");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_busy_context_gives_what_a_task_needs_in_turn() {
         if engine.is_sent(task) {
             return;
         }
-        // There is always more to do in the context.
+        // The context never runs out of tasks.
         tasks.push(submit_in(&mut engine, MODEL));
         let runs = engine.port.sent.first().expect("one of the context's runs").task;
         let _outcome = engine.answer(runs, Returned);
@@ -142,7 +142,7 @@ fn a_busy_context_gives_what_a_task_needs_in_turn() {
 #[test]
 fn a_stream_of_tasks_does_not_keep_a_context_from_its_gpu() {
     let mut engine = equipped(4);
-    define(&mut engine, MODEL, Demand { gpus: 2000, ..Demand::NONE });
+    define(&mut engine, MODEL, ResourceRequest { gpus: 2000, ..ResourceRequest::NONE });
     let mut stream: Vec<TaskId> = (0..4).map(|_| submit(&mut engine, GPU)).collect();
     let task = submit_in(&mut engine, MODEL);
     for _ in 0..40 {
@@ -160,7 +160,7 @@ fn a_stream_of_tasks_does_not_keep_a_context_from_its_gpu() {
 #[test]
 fn what_a_dead_worker_had_is_there_for_the_next() {
     let mut engine = equipped(2);
-    define(&mut engine, MODEL, Demand { cores: 2, gpus: 2000, memory: 100 });
+    define(&mut engine, MODEL, ResourceRequest { cores: 2, gpus: 2000, memory: 100 });
     let task = submit_in(&mut engine, MODEL);
     settle(&mut engine);
     engine.lose(engine.record(task).slot);
@@ -173,12 +173,12 @@ fn what_a_dead_worker_had_is_there_for_the_next() {
 #[test]
 fn a_forgotten_context_gives_everything_back() {
     let mut engine = equipped(2);
-    define(&mut engine, MODEL, Demand { cores: 2, gpus: 2000, memory: 100 });
+    define(&mut engine, MODEL, ResourceRequest { cores: 2, gpus: 2000, memory: 100 });
     let task = submit_in(&mut engine, MODEL);
     settle(&mut engine);
     let _outcome = engine.answer(task, Returned);
     engine.core.forget_context(MODEL, engine.now, &mut engine.port);
-    let all = submit(&mut engine, Demand { cores: 2, gpus: 2000, memory: 100 });
+    let all = submit(&mut engine, ResourceRequest { cores: 2, gpus: 2000, memory: 100 });
     settle(&mut engine);
     assert!(engine.is_sent(all));
 }
@@ -186,7 +186,7 @@ fn a_forgotten_context_gives_everything_back() {
 #[test]
 fn a_context_that_asks_for_more_than_there_is_is_refused() {
     let mut engine = equipped(2);
-    define(&mut engine, MODEL, Demand { gpus: 3000, ..Demand::NONE });
+    define(&mut engine, MODEL, ResourceRequest { gpus: 3000, ..ResourceRequest::NONE });
     let options = TaskOptions { context: MODEL, ..TaskOptions::default() };
     let refused = engine.submit_as(&[], Some(options), Origin::External);
     let Err(SubmitError::ContextTooMuch { context, asked, all, .. }) = refused else {
@@ -203,15 +203,15 @@ fn tasks_in_a_context_go_to_peers_that_have_what_it_needs_and_others_go_by() {
     engine.core.peer_joined(PeerId(0), Epoch(1), offer(0), engine.now, &mut engine.port);
     let waiting = submit_in(&mut engine, MODEL);
     let plain = engine.submit();
-    let is_away = |engine: &Engine, task, peer| {
-        engine.port.away.iter().any(|one| one.task == task && one.peer == peer)
+    let is_delegated = |engine: &Engine, task, peer| {
+        engine.port.delegated.iter().any(|one| one.task == task && one.peer == peer)
     };
-    assert!(is_away(&engine, plain, 0) && engine.port.away.len() == 1, "no GPU is there");
+    assert!(is_delegated(&engine, plain, 0) && engine.port.delegated.len() == 1, "no GPU is there");
     engine.core.peer_joined(PeerId(1), Epoch(1), offer(1), engine.now, &mut engine.port);
-    assert!(is_away(&engine, waiting, 1));
+    assert!(is_delegated(&engine, waiting, 1));
     let more: Vec<TaskId> = (0..3).map(|_| submit_in(&mut engine, MODEL)).collect();
     assert!(
-        more.iter().all(|&task| is_away(&engine, task, 1)),
+        more.iter().all(|&task| is_delegated(&engine, task, 1)),
         "calls of one worker come behind each other"
     );
     engine.core.audit();
@@ -229,7 +229,7 @@ fn a_start_that_fails_gives_back_what_its_worker_was_to_have() {
     let slot = *engine.port.spawned.last().expect("it was asked for");
     fail(&mut engine, slot);
     assert_eq!(engine.status(task), Some(Status::Refused));
-    let both = submit(&mut engine, Demand { gpus: 2000, ..Demand::NONE });
+    let both = submit(&mut engine, ResourceRequest { gpus: 2000, ..ResourceRequest::NONE });
     engine.port.spawned.clear();
     settle(&mut engine);
     engine.up(slot);
@@ -241,9 +241,10 @@ fn a_start_that_fails_gives_back_what_its_worker_was_to_have() {
 fn what_a_task_has_that_no_worker_can_run_goes_to_a_context_whose_workers_may_come_up() {
     let supply = Supply { memory: 100, gpus: 0b1 };
     let mut engine = starting(Config { workers: 1, spare_max: 0, supply, ..Config::default() });
-    define(&mut engine, MODEL, Demand { gpus: 500, ..Demand::NONE });
+    define(&mut engine, MODEL, ResourceRequest { gpus: 500, ..ResourceRequest::NONE });
     let _gathers = submit(&mut engine, GPU);
-    let _small = [(); 2].map(|()| submit(&mut engine, Demand { gpus: 250, ..Demand::NONE }));
+    let _small = [(); 2]
+        .map(|()| submit(&mut engine, ResourceRequest { gpus: 250, ..ResourceRequest::NONE }));
     let task = submit_in(&mut engine, MODEL);
     for _ in 0..20 {
         engine.pass(1_000_000_000);
@@ -261,11 +262,11 @@ fn what_a_task_has_that_no_worker_can_run_goes_to_a_context_whose_workers_may_co
 #[test]
 fn tasks_that_would_fit_beside_a_context_do_not_let_larger_ones_past_it() {
     let mut engine = equipped(4);
-    define(&mut engine, MODEL, Demand { gpus: 500, ..Demand::NONE });
-    let all = Demand { gpus: 2000, ..Demand::NONE };
+    define(&mut engine, MODEL, ResourceRequest { gpus: 500, ..ResourceRequest::NONE });
+    let all = ResourceRequest { gpus: 2000, ..ResourceRequest::NONE };
     let mut stream: Vec<TaskId> = (0..2).map(|_| submit(&mut engine, all)).collect();
     let task = submit_in(&mut engine, MODEL);
-    let part = Demand { gpus: 250, ..Demand::NONE };
+    let part = ResourceRequest { gpus: 250, ..ResourceRequest::NONE };
     let options = TaskOptions { demand: part, priority: -1, ..TaskOptions::default() };
     let _small = [(); 2].map(|()| engine.submit_with(options));
     for _ in 0..10 {
@@ -280,7 +281,7 @@ fn tasks_that_would_fit_beside_a_context_do_not_let_larger_ones_past_it() {
     panic!("the context never gets its share of a GPU");
 }
 
-/// A task that runs submits another one, and waits for it.
+/// Starts a task and lets it submit another one and wait for it. Returns the child.
 fn wait_for(engine: &mut Engine, parent: TaskId, options: TaskOptions) -> TaskId {
     engine.start(parent);
     let slot = engine.core.task(parent).unwrap().slot.unwrap();
@@ -302,18 +303,18 @@ fn a_spare_worker_gets_the_gpu_of_an_idle_one_where_no_other_has_the_places() {
     let outer = ContextId(3);
     define(&mut engine, outer, WIDE);
     define(&mut engine, OTHER, GPU);
-    define(&mut engine, MODEL, Demand { cores: 2, ..GPU });
+    define(&mut engine, MODEL, ResourceRequest { cores: 2, ..GPU });
     let idles = submit_in(&mut engine, OTHER);
     settle(&mut engine);
     let _outcome = engine.answer(idles, Returned);
     let parent = submit_in(&mut engine, outer);
     settle(&mut engine);
     let child = wait_for_child(&mut engine, parent, MODEL);
-    assert!(engine.is_sent(child), "its parent has two of three places, and waits for it");
+    assert!(engine.is_sent(child), "its parent has two of three CPU slots, and waits for it");
 }
 
 #[test]
-fn a_spare_worker_that_is_for_nobody_any_more_gives_its_gpu_to_its_own_context() {
+fn a_spare_worker_without_a_waiting_task_gives_its_gpu_to_its_own_context() {
     let supply = Supply { memory: 100, gpus: 0b1 };
     let linger = u64::MAX;
     let config = Config {
@@ -334,13 +335,13 @@ fn a_spare_worker_that_is_for_nobody_any_more_gives_its_gpu_to_its_own_context()
     let _outcome = engine.answer(parent, Returned);
     let task = submit_in(&mut engine, MODEL);
     settle(&mut engine);
-    assert!(engine.is_sent(task), "the spare one has the only GPU, and nobody waits for children");
+    assert!(engine.is_sent(task), "the spare has the only GPU, and no task waits for children");
 }
 
 #[test]
 fn a_child_is_refused_what_its_parents_worker_has_though_a_task_waits_for_a_place_of_that() {
     let mut engine = equipped(3);
-    define(&mut engine, OTHER, Demand { cores: 2, ..MEMORY });
+    define(&mut engine, OTHER, ResourceRequest { cores: 2, ..MEMORY });
     define(&mut engine, MODEL, MEMORY);
     let parent = submit_in(&mut engine, OTHER);
     settle(&mut engine);
@@ -358,9 +359,9 @@ fn a_child_is_refused_what_its_parents_worker_has_though_a_task_waits_for_a_plac
 fn contexts_that_lack_different_things_in_turns_hold_up_tasks_and_not_the_engine() {
     let mut engine = equipped(4);
     let narrow = ContextId(3);
-    define(&mut engine, narrow, Demand { gpus: 500, ..Demand::NONE });
-    define(&mut engine, MODEL, Demand { cores: 3, ..MEMORY });
-    define(&mut engine, OTHER, Demand { cores: 3, ..Demand::NONE });
+    define(&mut engine, narrow, ResourceRequest { gpus: 500, ..ResourceRequest::NONE });
+    define(&mut engine, MODEL, ResourceRequest { cores: 3, ..MEMORY });
+    define(&mut engine, OTHER, ResourceRequest { cores: 3, ..ResourceRequest::NONE });
     let first = submit_in(&mut engine, MODEL);
     settle(&mut engine);
     let _outcome = engine.answer(first, Returned);
@@ -371,11 +372,12 @@ fn contexts_that_lack_different_things_in_turns_hold_up_tasks_and_not_the_engine
     for slot in std::mem::take(&mut engine.port.retired) {
         engine.lose(slot);
     }
-    assert_eq!(spawned(&engine, OTHER), 1, "it has all other places, and is not up");
+    assert_eq!(spawned(&engine, OTHER), 1, "it has all other CPU slots, and has not started");
     let _waits = submit_in(&mut engine, narrow);
-    let _too_large = submit(&mut engine, Demand { gpus: 2000, memory: 10, ..Demand::NONE });
-    let small = submit(&mut engine, Demand { gpus: 250, ..Demand::NONE });
-    // Three places for the child, or one for each of the tasks and one for the context with few: those left out wait then.
+    let _too_large =
+        submit(&mut engine, ResourceRequest { gpus: 2000, memory: 10, ..ResourceRequest::NONE });
+    let small = submit(&mut engine, ResourceRequest { gpus: 250, ..ResourceRequest::NONE });
+    // There are three slots for the child, or one for each of the tasks and one for the small context. The others wait.
     let child = wait_for_child(&mut engine, parent, MODEL);
     for task in [comes, child] {
         settle(&mut engine);
@@ -389,7 +391,7 @@ fn contexts_that_lack_different_things_in_turns_hold_up_tasks_and_not_the_engine
         if engine.is_sent(small) {
             return;
         }
-        let runs = engine.port.sent.first().expect("somebody has his turn").task;
+        let runs = engine.port.sent.first().expect("another task has its turn").task;
         let _outcome = engine.answer(runs, Returned);
     }
     panic!("the task never has its turn");
@@ -401,9 +403,9 @@ fn a_child_is_refused_what_its_parent_has_though_that_has_a_spare_place_too() {
     let mut engine = engine_with(Config { workers: 2, spare_max: 2, supply, ..Config::default() });
     define(&mut engine, MODEL, MEMORY);
     let parent = engine.submit();
-    let demand = Demand { cores: 2, ..MEMORY };
+    let demand = ResourceRequest { cores: 2, ..MEMORY };
     let wide = wait_for(&mut engine, parent, TaskOptions { demand, ..TaskOptions::default() });
-    assert!(engine.is_sent(wide), "it has the other place, and a spare one");
+    assert!(engine.is_sent(wide), "it has the other CPU slot, and a spare");
     let plain = wait_for(&mut engine, wide, TaskOptions::default());
     let slot = engine.core.task(wide).unwrap().slot.unwrap();
     let options = TaskOptions { context: MODEL, ..TaskOptions::default() };
@@ -421,11 +423,11 @@ fn a_child_is_refused_what_its_parent_has_though_that_has_a_spare_place_too() {
 }
 
 #[test]
-fn a_wide_task_has_its_turn_once_nobody_else_waits_without_being_asked_for_again() {
+fn a_wide_task_has_its_turn_once_no_other_waits_without_being_asked_for_again() {
     let mut engine = equipped(3);
-    let all = Demand { cores: 3, ..Demand::NONE };
+    let all = ResourceRequest { cores: 3, ..ResourceRequest::NONE };
     define(&mut engine, OTHER, all);
-    define(&mut engine, MODEL, Demand::NONE);
+    define(&mut engine, MODEL, ResourceRequest::NONE);
     let runs = submit_in(&mut engine, OTHER);
     settle(&mut engine);
     let wide = submit(&mut engine, all);
@@ -435,7 +437,8 @@ fn a_wide_task_has_its_turn_once_nobody_else_waits_without_being_asked_for_again
     let _outcome = engine.core.cancel(waits, CancelMode::Unstarted, engine.now, &mut engine.port);
     engine.core.poll(engine.now, &mut engine.port);
     for _ in 0..20 {
-        engine.now = engine.core.next_wake(engine.now).expect("somebody looks after it");
+        engine.now =
+            engine.core.next_wake(engine.now).expect("a timer or a worker will continue it");
         engine.core.poll(engine.now, &mut engine.port);
         for slot in std::mem::take(&mut engine.port.retired) {
             engine.lose(slot);
@@ -455,7 +458,7 @@ fn a_spare_worker_beyond_those_allowed_gets_what_an_idle_one_has() {
     let supply = Supply { memory: 100, gpus: 0 };
     let mut engine = engine_with(Config { workers: 2, spare_max: 1, supply, ..Config::default() });
     for (context, memory) in [(MODEL, 30), (OTHER, 60)] {
-        let demand = Demand { memory, ..Demand::NONE };
+        let demand = ResourceRequest { memory, ..ResourceRequest::NONE };
         let options = ContextOptions { workers_max: 1, linger_ns: u64::MAX, demand };
         engine.core.define_context(context, options);
     }
@@ -474,9 +477,9 @@ fn a_spare_worker_beyond_those_allowed_gets_what_an_idle_one_has() {
 fn places_that_wait_for_memory_are_for_a_context_that_needs_none() {
     let mut engine = equipped(3);
     let narrow = ContextId(3);
-    define(&mut engine, MODEL, Demand { memory: 50, ..Demand::NONE });
+    define(&mut engine, MODEL, ResourceRequest { memory: 50, ..ResourceRequest::NONE });
     define(&mut engine, OTHER, MEMORY);
-    define(&mut engine, narrow, Demand { gpus: 250, ..Demand::NONE });
+    define(&mut engine, narrow, ResourceRequest { gpus: 250, ..ResourceRequest::NONE });
     let first = submit_in(&mut engine, MODEL);
     settle(&mut engine);
     let _outcome = engine.answer(first, Returned);
@@ -497,5 +500,5 @@ fn places_that_wait_for_memory_are_for_a_context_that_needs_none() {
             engine.lose(slot);
         }
     }
-    assert_eq!(spawned(&engine, narrow), 2, "the third place is no use to anybody else now");
+    assert_eq!(spawned(&engine, narrow), 2, "the third CPU slot is of no use to other tasks now");
 }

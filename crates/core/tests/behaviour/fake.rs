@@ -1,15 +1,17 @@
-//! A machine with rings that the test plays the workers of.
+//! An engine with rings whose workers the test plays.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use gristmill_core::{
-    AnswerOutcome, Attempt, Config, ContextId, Core, Dispatch, Epoch, Errand, FunctionId, Holders,
-    KillReason, Loss, LossCause, Origin, Outfit, Payload, PayloadRef, PeerId, Port, Progress, Sent,
-    SlotId, Status, Submission, SubmitError, TakeBack, TaskId, TaskOptions,
+    AnswerOutcome, Attempt, Config, ContextId, Core, Dispatch, Epoch, Floor, FunctionId, Holders,
+    KillReason, Loss, LossCause, Origin, Payload, PayloadRef, PeerId, Port, RemoteDispatch,
+    RingProgress, Sent, SlotId, Status, StoppedRun, Submission, SubmitError, TakeBackResult,
+    TaskId, TaskOptions, WorkerGrant,
 };
-use gristmill_wire::{AnswerFrame, BatchCalls, PayloadKind, Span, TaskFlags, Temperature, Verdict};
+use gristmill_wire::{AnswerFrame, BatchCalls, PayloadKind, Span, TaskFlags, Verdict, WorkerState};
 
-/// A record that was sent and not answered by the test.
+/// Record that was sent and not answered by the test.
 #[derive(Debug, Clone)]
 pub struct Sending {
     pub slot: u16,
@@ -19,18 +21,18 @@ pub struct Sending {
     pub is_nested: bool,
     pub is_extended: bool,
     pub devices: u16,
-    /// The places that it was given, in order.
+    /// Slots that the task was given, in order.
     pub places: Vec<u16>,
     pub parents: Vec<TaskId>,
 }
 
-/// A task that was sent to a peer and not answered by the test.
+/// Task that was sent to a peer and not answered by the test.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Away {
+pub struct DelegatedTask {
     pub peer: u16,
     pub task: TaskId,
     pub attempt: Attempt,
-    /// Its parents: whether the value of each came with it.
+    /// Parents, each with true if its value came with the task.
     pub parents: Vec<(TaskId, bool)>,
 }
 
@@ -39,44 +41,61 @@ pub struct Rings {
     pub sent: Vec<Sending>,
     pub finished: Vec<(TaskId, Status)>,
     pub spawned: Vec<u16>,
-    /// The contexts of those, in the same order.
+    /// Contexts of the spawned workers, in the same order.
     pub contexts: Vec<ContextId>,
-    /// What each of those has besides its place.
-    pub outfits: Vec<Outfit>,
+    /// Resource grants of the spawned workers, in the same order.
+    pub grants: Vec<WorkerGrant>,
     /// Contexts that need not be kept.
     pub unloaded: Vec<ContextId>,
     pub retired: Vec<u16>,
     pub killed: Vec<u16>,
     pub interrupted: Vec<(u16, u64)>,
-    pub progress: [Progress; 8],
+    /// Clock of the timings.
+    pub ticks: u64,
+    /// Sequences of the runs whose processes were ended.
+    pub ended_runs: Vec<u32>,
+    pub progress: [RingProgress; 8],
     pub next: [u64; 8],
     pub asleep: [bool; 8],
+    /// Number of times that the engine has checked whether a worker is asleep.
+    pub looks: Cell<u32>,
+    /// Least priority that may begin in each slot.
+    pub floors: Vec<i32>,
     /// Results taken in, by batch.
     pub results: BTreeMap<TaskId, u32>,
-    /// What a stopped batch's worker is found to have claimed of it.
+    /// Number of claimed calls that a stopped batch reports.
     pub claimed_calls: Option<u32>,
     /// Sequences of the batches that were stopped.
     pub stops: Vec<u64>,
-    /// The tasks that came of each split.
+    /// Tasks that each split made.
     pub splits: Vec<Vec<TaskId>>,
-    /// How many calls each batch that was sent had.
+    /// Number of calls of each batch that was sent.
     pub calls_sent: Vec<usize>,
     pub room: Option<usize>,
     pub refuses: bool,
-    /// The task that alone cannot be sent.
+    /// The only task that cannot be sent.
     pub unsendable: Option<TaskId>,
-    /// What peers have.
-    pub away: Vec<Away>,
-    /// Links that take nothing more.
+    /// Tasks that peers have.
+    pub delegated: Vec<DelegatedTask>,
+    /// Peers whose links take no more tasks.
     pub full_peers: Vec<u16>,
-    /// Who has the largest argument of every task, and how long others would need to fetch it.
+    /// Peers that have the largest argument of every task, and the time that others need to fetch it.
     pub holders: Vec<u16>,
     pub fetch_ns: u64,
     /// Tasks that peers were asked to stop, and not to start.
     pub stopped: Vec<TaskId>,
     pub withdrawn: Vec<TaskId>,
-    /// Which peers were asked for how many tasks.
+    /// Peers that were asked to return tasks, each with the number of tasks.
     pub recalled: Vec<(u16, u32)>,
+    /// Floors that peers were given, in the order of the messages.
+    pub floors_of_peers: Vec<(u16, ContextId, Floor)>,
+    /// Floor of each peer and context, with the mark of the floor or of the last task that was sent there since.
+    pub marks: BTreeMap<(u16, ContextId), (i32, u32)>,
+    /// Peers that were told of vacant workers, each with the number of workers, and the context of the last ones.
+    pub vacant: Vec<(u16, u32)>,
+    pub vacant_in: ContextId,
+    /// Mark that came with the last of these messages.
+    pub vacant_at: u32,
 }
 
 impl Port for Rings {
@@ -104,20 +123,20 @@ impl Port for Rings {
             attempt: frame.attempt,
             is_nested: frame.flags.has(TaskFlags::NESTED),
             is_extended: frame.extension.is_some(),
-            devices: frame.extension.map_or(0, |extension| extension.equipment.devices),
+            devices: frame.extension.map_or(0, |extension| extension.grant.devices),
             places: frame.places.iter().map(|slot| slot.0).collect(),
             parents: frame.parents.map(|(parent, _)| parent).collect(),
         });
         Sent::Written(sequence)
     }
 
-    fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBack>) {
+    fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBackResult>) {
         for &sequence in sequences {
             if sequence < self.progress[usize::from(slot.0)].claimed {
-                taken.push(TakeBack::Undecided);
+                taken.push(TakeBackResult::Undecided);
             } else {
                 self.sent.retain(|one| (one.slot, one.sequence) != (slot.0, sequence));
-                taken.push(TakeBack::Taken);
+                taken.push(TakeBackResult::Taken);
             }
         }
     }
@@ -136,7 +155,11 @@ impl Port for Rings {
         0
     }
 
-    fn progress(&self, slot: SlotId) -> Progress {
+    fn set_floor(&mut self, slot: SlotId, priority: i32) {
+        self.floors[usize::from(slot.0)] = priority;
+    }
+
+    fn progress(&self, slot: SlotId) -> RingProgress {
         self.progress[usize::from(slot.0)]
     }
 
@@ -144,16 +167,24 @@ impl Port for Rings {
         self.interrupted.push((slot.0, sequence));
     }
 
+    fn end_started(&mut self, _: SlotId, run: StoppedRun) {
+        self.ended_runs.push(run.sequence);
+    }
+
+    fn ticks(&self) -> u64 {
+        self.ticks
+    }
+
     fn kill(&mut self, slot: SlotId, _: KillReason) {
         self.killed.push(slot.0);
     }
 
-    fn spawn(&mut self, slot: SlotId, context: ContextId, outfit: Outfit) {
+    fn spawn(&mut self, slot: SlotId, context: ContextId, grant: WorkerGrant) {
         self.spawned.push(slot.0);
         self.contexts.push(context);
-        self.outfits.push(outfit);
+        self.grants.push(grant);
         self.next[usize::from(slot.0)] = 0;
-        self.progress[usize::from(slot.0)] = Progress::default();
+        self.progress[usize::from(slot.0)] = RingProgress::default();
     }
 
     fn unload_context(&mut self, context: ContextId) {
@@ -164,15 +195,20 @@ impl Port for Rings {
         self.retired.push(slot.0);
     }
 
-    fn send_to_peer(&mut self, peer: PeerId, errand: Errand<'_>) -> Sent {
+    fn send_to_peer(&mut self, peer: PeerId, dispatch: RemoteDispatch<'_>) -> Sent {
         if self.full_peers.contains(&peer.0) {
             return Sent::Full;
         }
-        let parents = errand.parents.map(|(parent, _, value)| (parent, value.is_some()));
-        self.away.push(Away {
+        let extension = dispatch.task.extension;
+        let context = extension.map_or(ContextId(0), |extension| extension.context);
+        if let Some((floor, mark)) = self.marks.get_mut(&(peer.0, context)) {
+            *mark += u32::from(*floor != i32::MIN);
+        }
+        let parents = dispatch.parents.map(|(parent, _, value)| (parent, value.is_some()));
+        self.delegated.push(DelegatedTask {
             peer: peer.0,
-            task: errand.task.id,
-            attempt: errand.task.attempt,
+            task: dispatch.task.id,
+            attempt: dispatch.task.attempt,
             parents: parents.collect(),
         });
         Sent::Written(0)
@@ -195,11 +231,23 @@ impl Port for Rings {
         self.recalled.push((peer.0, count));
     }
 
+    fn floor_at_peer(&mut self, peer: PeerId, context: ContextId, (floor, mark): (Floor, u32)) {
+        self.floors_of_peers.push((peer.0, context, floor));
+        self.marks.insert((peer.0, context), (floor.highest(), mark));
+    }
+
+    fn tell_vacant(&mut self, peer: PeerId, context: ContextId, (count, mark): (u32, u32)) {
+        self.vacant.push((peer.0, count));
+        self.vacant_in = context;
+        self.vacant_at = mark;
+    }
+
     fn finished(&mut self, task: TaskId, _: u64, status: Status) {
         self.finished.push((task, status));
     }
 
     fn is_asleep(&self, slot: SlotId) -> bool {
+        self.looks.set(self.looks.get() + 1);
         self.asleep[usize::from(slot.0)]
     }
 }
@@ -210,21 +258,23 @@ fn count_calls(payload: &Payload) -> usize {
     std::iter::from_fn(|| calls.take().unwrap()).count()
 }
 
-/// A machine and its world.
+/// An engine and its environment.
 pub struct Engine {
     pub core: Core,
     pub port: Rings,
     pub now: u64,
-    /// How ready workers say that they were.
-    pub temperature: Temperature,
+    /// Worker state that answers report.
+    pub worker_state: WorkerState,
+    /// Name of what workers load when they die.
+    pub loading: &'static str,
 }
 
-/// An engine whose workers are up.
+/// Returns an engine whose workers are up.
 pub fn engine(workers: u16) -> Engine {
     engine_with(Config { workers, spare_max: 0, ..Config::default() })
 }
 
-/// An engine with this configuration, its workers up.
+/// Returns an engine with this configuration whose workers are up.
 pub fn engine_with(config: Config) -> Engine {
     let mut engine = starting(config);
     for slot in engine.port.spawned.clone() {
@@ -233,13 +283,14 @@ pub fn engine_with(config: Config) -> Engine {
     engine
 }
 
-/// An engine whose workers were asked for.
+/// Returns an engine whose workers were asked for.
 pub fn starting(config: Config) -> Engine {
     let mut engine = Engine {
         core: Core::new(config),
-        port: Rings::default(),
+        port: Rings { floors: vec![i32::MIN; 8], ..Rings::default() },
+        loading: "",
         now: 1_000,
-        temperature: Temperature::Hot,
+        worker_state: WorkerState::Hot,
     };
     engine.core.start(engine.now, &mut engine.port);
     engine
@@ -303,7 +354,7 @@ impl Engine {
         self.core.submit(submission, self.now, &mut self.port)
     }
 
-    /// The worker's record of a task.
+    /// Returns the worker's record of a task.
     pub fn record(&self, task: TaskId) -> Sending {
         self.port.sent.iter().find(|one| one.task == task).expect("it was sent").clone()
     }
@@ -312,7 +363,7 @@ impl Engine {
         self.port.sent.iter().any(|one| one.task == task)
     }
 
-    /// The worker claims and starts a task.
+    /// Claims and starts a task on its worker.
     pub fn start(&mut self, task: TaskId) {
         let record = self.record(task);
         let progress = &mut self.port.progress[usize::from(record.slot)];
@@ -321,7 +372,7 @@ impl Engine {
         progress.started_at_ns = self.now;
     }
 
-    /// The worker claims a record and answers it after `ran_ns`.
+    /// Claims a record on its worker and answers it after `ran_ns`.
     pub fn answer_in(&mut self, task: TaskId, verdict: Verdict, ran_ns: u64) -> AnswerOutcome {
         let record = self.record(task);
         self.port.sent.retain(|one| one.task != task);
@@ -338,7 +389,7 @@ impl Engine {
         self.answer_in(task, verdict, 1_000)
     }
 
-    /// An answer arrives, whatever the record's state.
+    /// Delivers an answer, whatever the record's state.
     pub fn answer_record(
         &mut self,
         record: &Sending,
@@ -351,7 +402,7 @@ impl Engine {
             attempt: record.attempt,
             verdict,
             payload: PayloadKind::Inline,
-            temperature: self.temperature,
+            worker_state: self.worker_state,
             started_ticks: 1,
             claimed_before: Span::from_ticks(2),
             ran: Span::from_ticks(ran_ns),
@@ -362,7 +413,7 @@ impl Engine {
         self.core.answered(slot, &frame, Payload::copy_from(b"x"), self.now, &mut self.port)
     }
 
-    /// A worker dies.
+    /// Reports the death of a worker.
     pub fn lose(&mut self, slot: u16) {
         self.port.sent.retain(|one| one.slot != slot);
         let progress = self.port.progress[usize::from(slot)];
@@ -371,12 +422,13 @@ impl Engine {
             pid: 7,
             oom: false,
             detail: "last words".into(),
+            loading: self.loading.into(),
             progress,
         };
         self.core.slot_lost(SlotId(slot), Epoch(1), loss, self.now, &mut self.port);
     }
 
-    /// Time passes; the machine is polled whenever it asked for it.
+    /// Lets time pass, and polls the engine whenever it asks for it.
     pub fn pass(&mut self, ns: u64) {
         let until = self.now + ns;
         while let Some(wake) = self.core.next_wake(self.now).filter(|&wake| wake <= until) {
@@ -391,11 +443,16 @@ impl Engine {
         self.core.task(task).expect("it is not released").status
     }
 
-    /// The workers learn that the function takes this long.
+    /// Lets a call end after `ran_ns`, so that the engine learns the run time of the function.
     pub fn teach(&mut self, ran_ns: u64) {
         let task = self.submit();
         let _outcome = self.answer_in(task, Verdict::Returned, ran_ns);
         self.core.release(task);
         self.port.finished.clear();
+    }
+
+    /// Ends the function often enough that it may run in the waits of parents.
+    pub fn earn(&mut self, ran_ns: u64) {
+        (0..100).for_each(|_| self.teach(ran_ns));
     }
 }

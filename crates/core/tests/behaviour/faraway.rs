@@ -1,15 +1,15 @@
-//! A client without workers of its own, and peers that the test plays; and which of them a task goes to.
+//! A client without workers of its own, and peers that the test plays: the choice of the peer for a task.
 
 use gristmill_core::{
-    AnswerOutcome, Config, Epoch, LossCause, LossReport, Origin, Payload, PeerAnswer, PeerEnd,
-    PeerId, PeerOffer, Status, Tags, TaskId,
+    AnswerOutcome, AttemptTimings, Config, Epoch, LossCause, LossReport, Origin, Payload,
+    PeerAnswer, PeerEnd, PeerId, PeerOffer, Status, TaskId,
 };
 use gristmill_wire::Span;
 use gristmill_wire::Verdict::Returned;
 
-use crate::fake::{Away, Engine, engine_with, starting};
+use crate::fake::{DelegatedTask, Engine, engine_with, starting};
 
-/// A client whose peers have so many workers each.
+/// Returns a client whose peers have these numbers of workers.
 pub fn client_of(peers: &[u32]) -> Engine {
     client_with(peers, Config::default())
 }
@@ -26,7 +26,7 @@ pub fn returned() -> PeerEnd {
     PeerEnd::Returned(Payload::copy_from(b"x"))
 }
 
-/// The death of a worker at a peer.
+/// Returns the report of a worker's death at a peer.
 pub fn death() -> LossReport {
     let cause = LossCause::Signal(9);
     LossReport { epoch: Epoch(1), pid: 7, cause, ..LossReport::of_node("n", "") }
@@ -39,55 +39,63 @@ impl Engine {
         self.core.audit();
     }
 
-    /// What a peer has of a task.
-    pub fn away(&self, task: TaskId) -> Away {
-        self.port.away.iter().find(|one| one.task == task).expect("a peer has it").clone()
+    /// Returns a task as its peer has it.
+    pub fn delegated(&self, task: TaskId) -> DelegatedTask {
+        self.port.delegated.iter().find(|one| one.task == task).expect("a peer has it").clone()
     }
 
-    /// The peer that has a task.
+    /// Returns the peer that has a task.
     pub fn peer_of(&self, task: TaskId) -> Option<u16> {
-        self.port.away.iter().find(|one| one.task == task).map(|one| one.peer)
+        self.port.delegated.iter().find(|one| one.task == task).map(|one| one.peer)
     }
 
-    /// A peer answers a task that ran for so long.
+    /// Answers a task at its peer after `ran_ns`.
     pub fn reply_in(&mut self, task: TaskId, end: PeerEnd, ran_ns: u64) -> AnswerOutcome {
-        let away = self.away(task);
-        self.port.away.retain(|one| *one != away);
-        self.reply_as(&away, end, ran_ns)
+        let delegated = self.delegated(task);
+        self.port.delegated.retain(|one| *one != delegated);
+        self.reply_as(&delegated, end, ran_ns)
     }
 
     pub fn reply(&mut self, task: TaskId, end: PeerEnd) -> AnswerOutcome {
         self.reply_in(task, end, 1_000)
     }
 
-    /// An answer comes, whatever became of what it answers.
-    pub fn reply_as(&mut self, away: &Away, end: PeerEnd, ran_ns: u64) -> AnswerOutcome {
-        let Away { peer, task, attempt, .. } = *away;
-        let tags = Tags::of_run(Span::from_ticks(ran_ns));
-        let answer = PeerAnswer { task, attempt, end, tags };
+    /// Delivers an answer, whatever the state of the task that it answers.
+    pub fn reply_as(
+        &mut self,
+        delegated: &DelegatedTask,
+        end: PeerEnd,
+        ran_ns: u64,
+    ) -> AnswerOutcome {
+        let DelegatedTask { peer, task, attempt, .. } = *delegated;
+        let timings = AttemptTimings::of_run(Span::from_ticks(ran_ns));
+        let answer = PeerAnswer { task, attempt, end, timings };
         let outcome = self.core.peer_answered(PeerId(peer), answer, self.now, &mut self.port);
         self.core.audit();
         outcome
     }
 
-    /// A peer is lost; the link knows of these that they never left.
+    /// Reports the loss of a peer. The link knows that the tasks `unsent` never left.
     pub fn lose_peer(&mut self, peer: u16, unsent: &[TaskId]) {
-        let unsent: Vec<_> =
-            unsent.iter().map(|&task| self.away(task)).map(|one| (one.task, one.attempt)).collect();
-        self.port.away.retain(|one| one.peer != peer);
+        let unsent: Vec<_> = unsent
+            .iter()
+            .map(|&task| self.delegated(task))
+            .map(|one| (one.task, one.attempt))
+            .collect();
+        self.port.delegated.retain(|one| one.peer != peer);
         let report = LossReport::of_node("n", "silent");
         let (whom, now) = ((PeerId(peer), Epoch(1)), self.now);
         self.core.peer_lost(whom, report, &unsent, now, &mut self.port);
         self.core.audit();
     }
 
-    /// A peer has given back what it could.
+    /// Reports that a peer has returned all tasks that it could.
     pub fn recalled(&mut self, peer: u16) {
         self.core.peer_recalled(PeerId(peer), self.now, &mut self.port);
         self.core.audit();
     }
 
-    /// Peers learn that the function takes this long.
+    /// Lets a call end at a peer after `ran_ns`, so that the engine learns the run time of the function.
     pub fn teach_peers(&mut self, ran_ns: u64) {
         let task = self.submit();
         let _outcome = self.reply_in(task, returned(), ran_ns);
@@ -95,7 +103,7 @@ impl Engine {
         self.port.finished.clear();
     }
 
-    /// Submits tasks and says which peer each went to.
+    /// Submits tasks and returns the peer that each went to.
     pub fn spread_over_peers(&mut self, count: usize) -> Vec<Option<u16>> {
         let tasks: Vec<_> = (0..count).map(|_| self.submit()).collect();
         tasks.into_iter().map(|task| self.peer_of(task)).collect()
@@ -187,20 +195,20 @@ fn a_task_of_a_peer_goes_to_another_one() {
 }
 
 #[test]
-fn a_task_of_a_peer_is_given_back_where_nobody_else_has_room() {
+fn a_task_of_a_peer_is_given_back_where_no_other_peer_has_room() {
     let mut engine = client_of(&[2]);
     let task = engine.submit_as(&[], None, Origin::Peer(PeerId(0))).unwrap();
     assert_eq!(
         engine.status(task),
         Some(Status::Cancelled),
-        "its peer is told that it has not begun"
+        "its peer learns that it has not begun"
     );
     assert!(!engine.core.task(task).unwrap().has_started);
     engine.core.audit();
 }
 
 #[test]
-fn a_task_of_a_peer_waits_while_nobody_has_room() {
+fn a_task_of_a_peer_waits_while_no_peer_has_room() {
     let config = Config { depth_min: 1, depth_max: 1, ..Config::default() };
     let mut engine = client_with(&[1, 1], config);
     let own = [engine.submit(), engine.submit()];
@@ -221,9 +229,9 @@ fn a_peer_s_own_workers_are_told_from_those_of_others() {
 fn a_value_that_ends_a_task_is_what_the_first_answer_says() {
     let mut engine = client_of(&[1]);
     let task = engine.submit();
-    let away = engine.away(task);
+    let delegated = engine.delegated(task);
     assert_eq!(engine.reply(task, returned()), AnswerOutcome::Finished(Status::Succeeded));
-    assert_eq!(engine.reply_as(&away, returned(), 1), AnswerOutcome::Stale);
+    assert_eq!(engine.reply_as(&delegated, returned(), 1), AnswerOutcome::Stale);
     assert_eq!(engine.core.stats().stale_answers, 1);
 }
 
@@ -231,8 +239,8 @@ fn a_value_that_ends_a_task_is_what_the_first_answer_says() {
 fn a_worker_of_ones_own_is_nearer_than_a_peer() {
     let mut engine = engine_with(Config { workers: 1, spare_max: 0, ..Config::default() });
     engine.join(0, 4, 0);
-    let (own, away) = (engine.submit(), engine.submit());
-    assert!(engine.is_sent(own) && engine.is_sent(away), "two fit");
+    let (own, delegated) = (engine.submit(), engine.submit());
+    assert!(engine.is_sent(own) && engine.is_sent(delegated), "two fit");
     let third = engine.submit();
     assert_eq!(engine.peer_of(third), Some(0));
     let _outcome = engine.answer(own, Returned);

@@ -1,47 +1,52 @@
-//! The machine and its peers against [`Model`]: tasks go where they may, each is in one place, and its end is what was asked
-//! and answered, whoever joins, drains, is full or is lost.
+//! The engine and its peers against [`Model`]: tasks go only where they may, and each is at one location. The end of
+//! each task follows from the requests and the answers, whichever peers join, drain, are full or are lost.
 
 use std::collections::HashMap;
 
 use gristmill_core::{
-    AnswerOutcome, Budgets, CancelMode, CancelOutcome, Config, Epoch, Origin, Outcome, Payload,
-    PeerEnd, PeerId, PeerOffer, StartFailure, Status, TaskId, TaskOptions, Whereabouts,
+    AnswerOutcome, Budgets, CancelMode, CancelOutcome, Config, ContextId, ContextOptions, Epoch,
+    Origin, Payload, PeerEnd, PeerId, PeerOffer, StartFailure, Status, TaskId, TaskLocation,
+    TaskOptions, TaskOutcome,
 };
-use gristmill_wire::Demand;
+use gristmill_wire::ResourceRequest;
 use proptest::prelude::*;
 
-use crate::fake::{Away, Engine, starting};
+use crate::fake::{DelegatedTask, Engine, starting};
 use crate::faraway::{death, returned};
 use crate::fleet_events::{Event, How, PEERS, event};
 use crate::fleet_model::Model;
 
-/// A good one, which comes last.
+/// Index of a good peer, which joins last.
 const GOOD: u16 = 7;
-/// Tasks under way per worker at most.
+/// Most tasks under way per worker.
 pub const DEPTH: u32 = 3;
 
-/// What a peer with so many workers has.
+/// Resources that workers of each context have besides CPU slots; the first context is 1.
+pub const NEEDS: [ResourceRequest; 2] =
+    [ResourceRequest::NONE, ResourceRequest { memory: 4, ..ResourceRequest::NONE }];
+
+/// Returns the offer of a peer with this number of workers.
 pub fn offer(workers: u32) -> PeerOffer {
     PeerOffer { memory: 6, gpus: 1, ..PeerOffer::of_workers(workers) }
 }
 
-/// What is known of a peer that is joined.
+/// State of a joined peer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Peer {
     pub workers: u32,
     pub is_draining: bool,
 }
 
-/// The machine, what is expected of it, and what the peers do.
+/// The engine, the model of it, and the state of the peers.
 pub struct Fleet {
     pub engine: Engine,
     pub model: Model,
     pub peers: HashMap<u16, Peer>,
-    /// What runs somewhere.
-    running: Vec<Away>,
-    /// Where each task that succeeded did.
+    /// Tasks that run at peers.
+    running: Vec<DelegatedTask>,
+    /// Peer of each task that succeeded.
     homes: HashMap<TaskId, u16>,
-    /// All that the machine did, in order.
+    /// Actions of the engine, in order.
     pub log: Vec<String>,
 }
 
@@ -50,6 +55,10 @@ impl Fleet {
         let config = Config { workers: 0, spare_max: 0, depth_max: DEPTH, ..Config::default() };
         let mut engine = starting(config);
         engine.port.holders = vec![0, 2];
+        for (number, demand) in (1..).zip(NEEDS) {
+            let options = ContextOptions { workers_max: 1, linger_ns: u64::MAX, demand };
+            engine.core.define_context(ContextId(number), options);
+        }
         Self {
             engine,
             model: Model::default(),
@@ -63,7 +72,7 @@ impl Fleet {
     fn run(events: &[Event]) -> Self {
         let mut fleet = Self::new();
         for event in events {
-            let before = fleet.engine.port.away.clone();
+            let before = fleet.engine.port.delegated.clone();
             fleet.apply(event.clone());
             fleet.check(&before);
         }
@@ -72,8 +81,11 @@ impl Fleet {
 
     fn apply(&mut self, event: Event) {
         match event {
-            Event::Submit { parents, demand, budgets, is_bulky } => {
-                self.submit(&parents, demand, budgets, is_bulky);
+            Event::Submit { parents, demand, context, budgets, is_bulky, priority } => {
+                let context = ContextId(context);
+                let options =
+                    TaskOptions { demand, context, is_bulky, priority, ..TaskOptions::default() };
+                self.submit(&parents, options, budgets);
             }
             Event::Cancel { task, stops } => self.cancel(task, stops),
             Event::Join { peer, workers } => self.join(peer, workers),
@@ -94,35 +106,43 @@ impl Fleet {
             Event::End { at, how } => self.end(at, how),
             Event::GiveBack(at) => {
                 let waiting = self.waiting(|_| true);
-                if let Some(away) = waiting.get(at % waiting.len().max(1)) {
-                    self.answer(away, PeerEnd::Unstarted);
+                if let Some(delegated) = waiting.get(at % waiting.len().max(1)) {
+                    self.answer(delegated, PeerEnd::Unstarted);
                 }
             }
-            Event::Obey => self.obey(),
+            Event::Vacant { peer, context, count } => {
+                let engine = &mut self.engine;
+                let place = (peer, ContextId(context));
+                let mark = engine.port.marks.get(&place).map_or(0, |&(_, mark)| mark);
+                let (place, word) = ((PeerId(peer), ContextId(context)), (count, mark));
+                engine.core.peer_vacant(place, word, engine.now, &mut engine.port);
+            }
+            Event::AnswerRequests => self.answer_requests(),
             Event::Pass(ns) => self.engine.pass(ns),
         }
     }
 
-    fn submit(&mut self, picks: &[usize], demand: Demand, budgets: (u16, u16), is_bulky: bool) {
+    fn submit(&mut self, picks: &[usize], options: TaskOptions, budgets: (u16, u16)) {
         let parents: Vec<TaskId> = picks.iter().filter_map(|&at| self.model.pick(at)).collect();
         let (loss_retries, retries) = budgets;
         let budgets = Budgets { loss_retries, retries, ..Budgets::default() };
-        let options =
-            TaskOptions { demand, budgets: Some(budgets), is_bulky, ..TaskOptions::default() };
+        let options = TaskOptions { budgets: Some(budgets), ..options };
+        let TaskOptions { demand, context, priority, .. } = options;
         let task = self.engine.submit_as(&parents, Some(options), Origin::External).unwrap();
-        self.model.submit(task, parents, demand, budgets);
+        self.model.submit(task, parents, (demand, context, priority), budgets);
     }
 
     fn cancel(&mut self, at: usize, stops: bool) {
         let Some(task) = self.model.pick(at) else { return };
-        let is_away = matches!(self.engine.core.whereabouts(task), Whereabouts::Away { .. });
+        let is_delegated =
+            matches!(self.engine.core.location(task), TaskLocation::Delegated { .. });
         let mode =
             if stops { CancelMode::Running { grace_ns: None } } else { CancelMode::Unstarted };
         let engine = &mut self.engine;
         let outcome = engine.core.cancel(task, mode, engine.now, &mut engine.port);
         let is_live = self.model.is_live(task);
         let known = self.model.known.get_mut(&task).unwrap();
-        let expected = match (is_live, is_away) {
+        let expected = match (is_live, is_delegated) {
             (false, _) => CancelOutcome::AlreadyFinal,
             (true, false) => CancelOutcome::Cancelled,
             (true, true) if stops => CancelOutcome::Requested,
@@ -148,41 +168,47 @@ impl Fleet {
         engine.core.peer_joined(PeerId(peer), Epoch(1), offer, now, &mut engine.port);
     }
 
-    /// A peer is lost, of whose last tasks so many never left.
+    /// Reports the loss of a peer. The last `unsent` of its tasks never left.
     fn lose(&mut self, peer: u16, unsent: usize) {
         if self.peers.remove(&peer).is_none() {
             return;
         }
-        let here = |away: &&Away| away.peer == peer;
-        let sent: Vec<Away> = self.engine.port.away.iter().filter(here).cloned().collect();
-        let begun =
-            sent.iter().rposition(|away| self.running.contains(away)).map_or(0, |at| at + 1);
+        let here = |delegated: &&DelegatedTask| delegated.peer == peer;
+        let sent: Vec<DelegatedTask> =
+            self.engine.port.delegated.iter().filter(here).cloned().collect();
+        let begun = sent
+            .iter()
+            .rposition(|delegated| self.running.contains(delegated))
+            .map_or(0, |at| at + 1);
         let (left, unsent) = sent.split_at(begun.max(sent.len().saturating_sub(unsent)));
-        let unsent: Vec<TaskId> = unsent.iter().map(|away| away.task).collect();
-        self.running.retain(|away| away.peer != peer);
+        let unsent: Vec<TaskId> = unsent.iter().map(|delegated| delegated.task).collect();
+        self.running.retain(|delegated| delegated.peer != peer);
         self.engine.lose_peer(peer, &unsent);
         unsent.iter().rev().for_each(|&task| self.model.returned_unstarted(task));
-        left.iter().for_each(|away| self.model.lost(away.task, true));
+        left.iter().for_each(|delegated| self.model.lost(delegated.task, true));
         let asked = &mut self.engine.port.recalled;
         asked.retain(|&(one, _)| one != peer);
     }
 
-    /// What peers have and have not begun.
-    fn waiting(&self, is_meant: impl Fn(&Away) -> bool) -> Vec<Away> {
-        let away = self.engine.port.away.iter();
-        away.filter(|away| !self.running.contains(away) && is_meant(away)).cloned().collect()
+    /// Returns the tasks that peers have and have not begun.
+    fn waiting(&self, is_meant: impl Fn(&DelegatedTask) -> bool) -> Vec<DelegatedTask> {
+        let delegated = self.engine.port.delegated.iter();
+        delegated
+            .filter(|delegated| !self.running.contains(delegated) && is_meant(delegated))
+            .cloned()
+            .collect()
     }
 
     fn begin(&mut self, at: usize) {
-        let waiting = self.waiting(|away| {
-            let here = self.running.iter().filter(|one| one.peer == away.peer).count();
+        let waiting = self.waiting(|delegated| {
+            let here = self.running.iter().filter(|one| one.peer == delegated.peer).count();
             let has = |(parent, has_value): &(TaskId, bool)| {
-                *has_value || self.homes.get(parent) == Some(&away.peer)
+                *has_value || self.homes.get(parent) == Some(&delegated.peer)
             };
-            here < self.peers[&away.peer].workers as usize && away.parents.iter().all(has)
+            here < self.peers[&delegated.peer].workers as usize && delegated.parents.iter().all(has)
         });
-        if let Some(away) = waiting.get(at % waiting.len().max(1)) {
-            self.running.push(away.clone());
+        if let Some(delegated) = waiting.get(at % waiting.len().max(1)) {
+            self.running.push(delegated.clone());
         }
     }
 
@@ -190,22 +216,22 @@ impl Fleet {
         if self.running.is_empty() {
             return;
         }
-        let away = self.running.remove(at % self.running.len());
+        let delegated = self.running.remove(at % self.running.len());
         let end = match how {
             How::Returned => returned(),
             How::Raised => PeerEnd::Raised(Payload::EMPTY),
             How::Died => PeerEnd::Lost(death()),
         };
-        self.answer(&away, end);
+        self.answer(&delegated, end);
     }
 
-    /// A peer answers, and the model knows what that means.
-    fn answer(&mut self, away: &Away, end: PeerEnd) {
-        let (task, is_live) = (away.task, self.model.is_live(away.task));
+    /// Answers a task at a peer, and updates the model.
+    fn answer(&mut self, delegated: &DelegatedTask, end: PeerEnd) {
+        let (task, is_live) = (delegated.task, self.model.is_live(delegated.task));
         match &end {
             PeerEnd::Returned(_) if is_live => {
-                self.homes.insert(task, away.peer);
-                self.model.end(task, Status::Succeeded);
+                self.homes.insert(task, delegated.peer);
+                self.model.returned(task);
             }
             PeerEnd::Raised(_) => self.model.raised(task),
             PeerEnd::Lost(_) => self.model.lost(task, false),
@@ -213,43 +239,54 @@ impl Fleet {
             PeerEnd::Stopped if is_live => self.model.end(task, Status::Cancelled),
             _ => {}
         }
-        self.engine.port.away.retain(|one| one != away);
-        let outcome = self.engine.reply_as(away, end, 1_000);
+        self.engine.port.delegated.retain(|one| one != delegated);
+        let outcome = self.engine.reply_as(delegated, end, 1_000);
         assert_eq!(outcome == AnswerOutcome::Stale, !is_live, "of {task}");
     }
 
-    /// Peers do all that they were asked to.
-    fn obey(&mut self) {
+    /// Lets peers carry out all requests.
+    fn answer_requests(&mut self) {
         for task in std::mem::take(&mut self.engine.port.stopped) {
-            let Some(away) = self.away(task).filter(|_| self.model.is_live(task)) else { continue };
-            let has_begun = self.running.contains(&away);
-            self.running.retain(|one| *one != away);
+            let Some(delegated) = self.delegated(task).filter(|_| self.model.is_live(task)) else {
+                continue;
+            };
+            let has_begun = self.running.contains(&delegated);
+            self.running.retain(|one| *one != delegated);
             let end = if has_begun { PeerEnd::Stopped } else { PeerEnd::Unstarted };
-            self.answer(&away, end);
+            self.answer(&delegated, end);
         }
         for task in std::mem::take(&mut self.engine.port.withdrawn) {
-            let Some(away) = self.away(task).filter(|_| self.model.is_live(task)) else { continue };
-            if self.running.contains(&away) {
-                self.engine.core.peer_kept(PeerId(away.peer), task, away.attempt);
+            let Some(delegated) = self.delegated(task).filter(|_| self.model.is_live(task)) else {
+                continue;
+            };
+            if self.running.contains(&delegated) {
+                let (engine, peer) = (&mut self.engine, PeerId(delegated.peer));
+                engine.core.peer_kept_task(
+                    peer,
+                    task,
+                    delegated.attempt,
+                    engine.now,
+                    &mut engine.port,
+                );
                 self.model.known.get_mut(&task).unwrap().is_asked = false;
             } else {
-                self.answer(&away, PeerEnd::Unstarted);
+                self.answer(&delegated, PeerEnd::Unstarted);
             }
         }
         for (peer, count) in std::mem::take(&mut self.engine.port.recalled) {
-            let waiting = self.waiting(|away| away.peer == peer);
-            for away in waiting.iter().rev().take(count as usize) {
-                self.answer(away, PeerEnd::Unstarted);
+            let waiting = self.waiting(|delegated| delegated.peer == peer);
+            for delegated in waiting.iter().rev().take(count as usize) {
+                self.answer(delegated, PeerEnd::Unstarted);
             }
             self.engine.recalled(peer);
         }
     }
 
-    fn away(&self, task: TaskId) -> Option<Away> {
-        self.engine.port.away.iter().find(|one| one.task == task).cloned()
+    fn delegated(&self, task: TaskId) -> Option<DelegatedTask> {
+        self.engine.port.delegated.iter().find(|one| one.task == task).cloned()
     }
 
-    /// All peers are lost, and none will come: each task says so.
+    /// Reports the loss of all peers, and that none will come: each task ends with that.
     fn give_up(&mut self) {
         (0..PEERS).for_each(|peer| self.lose(peer, 0));
         let failure = StartFailure { text: "no node".into(), permanent: true, is_expiry: false };
@@ -258,35 +295,35 @@ impl Fleet {
         for &task in &self.model.order {
             let view = self.engine.core.task(task).unwrap();
             let is_told = match view.outcome.unwrap() {
-                Outcome::StartFailed(failure) => &*failure.text == "no node",
-                Outcome::DependencyFailed { .. } => true,
+                TaskOutcome::StartFailed(failure) => &*failure.text == "no node",
+                TaskOutcome::DependencyFailed { .. } => true,
                 _ => !self.model.is_live(task),
             };
             assert!(is_told, "{task} ended without a reason: {:?}", view.outcome);
         }
     }
 
-    /// A good peer comes: all ends.
+    /// Adds a good peer, at which all tasks end.
     fn go_on(&mut self) {
         self.join(GOOD, 4);
         for _ in 0..10_000 {
             if self.engine.core.stats().outstanding == 0 {
                 return;
             }
-            let before = self.engine.port.away.clone();
-            self.obey();
+            let before = self.engine.port.delegated.clone();
+            self.answer_requests();
             self.begin(0);
             self.end(0, How::Returned);
-            // What went ahead of a parent that came to nothing there is given back.
+            // A task that was delegated ahead of a parent that failed there is returned.
             if self.running.is_empty()
-                && let Some(away) = self.waiting(|_| true).first()
+                && let Some(delegated) = self.waiting(|_| true).first()
             {
-                self.answer(away, PeerEnd::Unstarted);
+                self.answer(delegated, PeerEnd::Unstarted);
             }
             self.engine.pass(2_000_000);
             self.check(&before);
         }
-        panic!("what is left never ends: {:?}", self.engine.core.stats());
+        panic!("the remaining tasks never end: {:?}", self.engine.core.stats());
     }
 }
 

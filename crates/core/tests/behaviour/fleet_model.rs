@@ -1,23 +1,24 @@
-//! What may be expected of tasks that go to peers, by somebody who knows nothing of queues: their ends, from what was asked
-//! and answered.
+//! Model of tasks that go to peers, without queues: the end of each task follows from the requests and the answers.
 
 use std::collections::HashMap;
 
-use gristmill_core::{Budgets, Config, Status, TaskId};
-use gristmill_wire::Demand;
+use gristmill_core::{Budgets, Config, ContextId, Status, TaskId};
+use gristmill_wire::ResourceRequest;
 
-/// A task, as its submitter knows it.
+/// Task, as its submitter knows it.
 #[derive(Debug, Default)]
 pub struct Known {
     pub parents: Vec<TaskId>,
-    pub demand: Demand,
-    /// What is left of its budgets.
+    pub demand: ResourceRequest,
+    pub context: ContextId,
+    pub priority: i32,
+    /// Budgets that are left.
     left: Budgets,
-    /// Workers that died under it.
+    /// Workers that died while they ran it.
     kills: u8,
-    /// Somebody wants to know whether it can still be cancelled.
+    /// True if a cancel was asked for that spares a running task.
     pub is_asked: bool,
-    /// Somebody wants its end even if it runs.
+    /// True if a cancel was asked for that stops a running task.
     pub is_stopped: bool,
 }
 
@@ -30,7 +31,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// The task at a place, if there is one.
+    /// Returns the task at an index modulo the number of tasks, if there is one.
     pub fn pick(&self, at: usize) -> Option<TaskId> {
         self.order.get(at % self.order.len().max(1)).copied()
     }
@@ -39,11 +40,18 @@ impl Model {
         !self.ends.contains_key(&task)
     }
 
-    pub fn submit(&mut self, task: TaskId, parents: Vec<TaskId>, demand: Demand, left: Budgets) {
+    pub fn submit(
+        &mut self,
+        task: TaskId,
+        parents: Vec<TaskId>,
+        (demand, context, priority): (ResourceRequest, ContextId, i32),
+        left: Budgets,
+    ) {
         let failed = |parent| self.ends.get(parent).is_some_and(|&end| end != Status::Succeeded);
         let is_doomed = parents.iter().any(failed);
         self.order.push(task);
-        self.known.insert(task, Known { parents, demand, left, ..Known::default() });
+        let known = Known { parents, demand, context, priority, left, ..Known::default() };
+        self.known.insert(task, known);
         if is_doomed {
             self.end(task, Status::DependencyFailed);
         }
@@ -67,17 +75,31 @@ impl Model {
         self.known.get_mut(&task).filter(|_| is_live)
     }
 
-    /// It raised.
+    /// Ends a task that returned. It is cancelled if it was asked to stop, unless other tasks need its result: they may
+    /// have begun with it.
+    pub fn returned(&mut self, task: TaskId) {
+        let is_needed = self
+            .order
+            .iter()
+            .any(|&child| self.is_live(child) && self.known[&child].parents.contains(&task));
+        let is_stopped = self.live(task).is_some_and(|known| known.is_stopped) && !is_needed;
+        self.end(task, if is_stopped { Status::Cancelled } else { Status::Succeeded });
+    }
+
+    /// Handles a task that raised.
     pub fn raised(&mut self, task: TaskId) {
         let Some(known) = self.live(task) else { return };
-        if known.left.retries == 0 || known.is_stopped {
+        if known.is_stopped {
+            return self.end(task, Status::Cancelled);
+        }
+        if known.left.retries == 0 {
             return self.end(task, Status::Failed);
         }
         known.left.retries -= 1;
         known.is_asked = false;
     }
 
-    /// Its worker died, or, without its own doing, the whole peer, where it may have begun.
+    /// Handles a task whose worker died or, with `by_peer`, whose peer was lost: there it may have begun.
     pub fn lost(&mut self, task: TaskId, by_peer: bool) {
         let Some(known) = self.live(task) else { return };
         if known.is_stopped {
@@ -91,7 +113,8 @@ impl Model {
         known.is_asked = false;
     }
 
-    /// It came back, and had not begun: that costs nothing, and whoever wanted it cancelled has what was wanted.
+    /// Handles a task that came back without having begun. That costs no attempt. It ends as cancelled if a cancel was
+    /// asked for.
     pub fn returned_unstarted(&mut self, task: TaskId) {
         if self.live(task).is_some_and(|known| known.is_asked || known.is_stopped) {
             self.end(task, Status::Cancelled);

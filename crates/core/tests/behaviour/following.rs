@@ -1,4 +1,4 @@
-//! Tasks that go after their parents, to the peer that has these.
+//! Tasks that follow their parents to the peer that has these.
 
 use gristmill_core::{Config, Payload, PeerEnd, PeerId, Status, TaskId};
 
@@ -11,7 +11,7 @@ fn a_task_follows_its_parent_to_the_peer_that_has_it() {
     let parent = engine.submit();
     let child = engine.submit_after(&[parent]);
     assert_eq!(engine.peer_of(child), engine.peer_of(parent));
-    assert_eq!(engine.away(child).parents, [(parent, false)], "the value is there already");
+    assert_eq!(engine.delegated(child).parents, [(parent, false)], "the value is there already");
     assert!(!engine.core.task(child).unwrap().is_sent, "it cannot run yet");
     let _outcome = engine.reply(parent, returned());
     assert!(engine.core.task(child).unwrap().is_sent);
@@ -29,7 +29,7 @@ fn a_task_whose_parents_are_at_two_peers_waits_for_their_values() {
     for parent in parents {
         let _outcome = engine.reply(parent, returned());
     }
-    let values: Vec<_> = engine.away(child).parents.iter().map(|parent| parent.1).collect();
+    let values: Vec<_> = engine.delegated(child).parents.iter().map(|parent| parent.1).collect();
     assert_eq!(values, [true, true]);
 }
 
@@ -56,7 +56,7 @@ fn what_a_peer_gives_back_because_its_parent_came_back_waits_as_before() {
     engine.join(1, 1, 0);
     assert_eq!(engine.peer_of(parent), Some(1));
     assert_eq!(engine.peer_of(child), Some(1), "it follows again");
-    assert_eq!(engine.away(child).attempt.0, 1);
+    assert_eq!(engine.delegated(child).attempt.0, 1);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_task_that_went_ahead_fails_with_its_parent() {
     let mut engine = client_of(&[1]);
     let parent = engine.submit();
     let child = engine.submit_after(&[parent]);
-    let ahead = engine.away(child);
+    let ahead = engine.delegated(child);
     let _outcome = engine.reply(parent, PeerEnd::Raised(Payload::EMPTY));
     assert_eq!(engine.status(child), Some(Status::DependencyFailed));
     let late = engine.reply_as(&ahead, PeerEnd::Unstarted, 0);
@@ -96,7 +96,7 @@ fn followers_of_a_peer_that_drains_go_when_it_lasts_longer() {
 }
 
 #[test]
-fn a_follower_whose_parents_have_ended_goes_to_anybody() {
+fn a_follower_whose_parents_have_ended_goes_to_any_peer() {
     let config = Config { depth_min: 1, depth_max: 1, ..Config::default() };
     let mut engine = client_with(&[1, 1], config);
     let (parent, other) = (engine.submit(), engine.submit());
@@ -109,7 +109,7 @@ fn a_follower_whose_parents_have_ended_goes_to_anybody() {
     assert_eq!(engine.peer_of(next), busy);
     let _outcome = engine.reply(parent, returned());
     assert_eq!(engine.peer_of(child), home);
-    assert_eq!(engine.away(child).parents, [(parent, true)]);
+    assert_eq!(engine.delegated(child).parents, [(parent, true)]);
 }
 
 #[test]
@@ -120,15 +120,16 @@ fn a_chain_does_not_fill_a_peer_without_end() {
     for _ in 0..100 {
         last = engine.submit_after(&[last]);
     }
-    assert_eq!(engine.port.away.len(), 10, "a window of work");
+    assert_eq!(engine.port.delegated.len(), 10, "a window of work");
     engine.core.audit();
-    while let Some(first) = engine.port.away.first().map(|one| one.task) {
+    while let Some(first) = engine.port.delegated.first().map(|one| one.task) {
         let _outcome = engine.reply_in(first, returned(), 20_000);
     }
     assert_eq!(engine.status(last), Some(Status::Succeeded));
 }
 
-/// One peer of three workers that takes no more than it can run, with a task and two that wait for it there.
+/// Returns a client with one peer of three workers that takes no more tasks than it can run. The peer has a task and
+/// two tasks that wait for it.
 fn family_at_a_peer() -> (Engine, TaskId, [TaskId; 2]) {
     let mut engine = client_with(&[3], Config { depth_min: 1, depth_max: 1, ..Config::default() });
     let parent = engine.submit();
@@ -137,7 +138,7 @@ fn family_at_a_peer() -> (Engine, TaskId, [TaskId; 2]) {
     (engine, parent, children)
 }
 
-/// How many of a few tasks that need nothing go to the peer at once.
+/// Submits four tasks that need nothing, and returns how many go to the peer at once.
 fn taken_of_four(engine: &mut Engine) -> usize {
     let ready = [(); 4].map(|()| engine.submit());
     engine.core.audit();

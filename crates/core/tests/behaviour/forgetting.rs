@@ -1,9 +1,9 @@
-//! Contexts go: when they are forgotten, and when nobody used them for long.
+//! Contexts end: when they are forgotten, and when they were unused for long.
 
 use gristmill_core::{
     Config, ContextId, ContextOptions, LEAVE_GRACE_NS, SlotId, StartFailure, Status,
 };
-use gristmill_wire::Demand;
+use gristmill_wire::ResourceRequest;
 use gristmill_wire::Verdict::Returned;
 
 use crate::contexts::{
@@ -12,7 +12,7 @@ use crate::contexts::{
 use crate::fake::engine_with;
 
 #[test]
-fn a_context_that_was_forgotten_goes_with_its_last_task_even_if_nobody_could_have_it() {
+fn a_context_that_was_forgotten_goes_with_its_last_task_even_if_no_worker_could_have_it() {
     let mut engine = with_contexts(1);
     let task = submit_in(&mut engine, MODEL);
     engine.core.forget_context(MODEL, engine.now, &mut engine.port);
@@ -58,12 +58,12 @@ fn a_worker_that_is_to_leave_and_stays_is_killed() {
 }
 
 #[test]
-fn a_context_that_nobody_uses_is_kept_for_as_long_as_it_was_to_be() {
+fn an_unused_context_is_kept_for_its_keep_time() {
     let mut engine = with_contexts(2);
     let kept = ContextId(3);
     engine.core.define_context(
         kept,
-        ContextOptions { workers_max: 2, linger_ns: 1_000, demand: Demand::NONE },
+        ContextOptions { workers_max: 2, linger_ns: 1_000, demand: ResourceRequest::NONE },
     );
     let task = submit_in(&mut engine, kept);
     settle(&mut engine);
@@ -71,7 +71,7 @@ fn a_context_that_nobody_uses_is_kept_for_as_long_as_it_was_to_be() {
     engine.core.context_loaded(kept, 100, now, &mut engine.port);
     assert_eq!(engine.core.next_unload(), None, "a task uses it");
     let _outcome = engine.answer(task, Returned);
-    let due = engine.core.next_unload().expect("nobody does");
+    let due = engine.core.next_unload().expect("no task uses it");
     engine.now = due - 1;
     engine.core.poll(engine.now, &mut engine.port);
     assert!(engine.port.unloaded.is_empty());
@@ -154,11 +154,11 @@ fn what_waits_for_a_core_begins_when_the_last_worker_of_a_forgotten_context_leav
     let waiting = submit_in(&mut engine, OTHER);
     engine.pass(10_000_000);
     settle_until(&mut engine, OTHER);
-    let spawned = engine.port.spawned.pop().expect("a place is free");
+    let spawned = engine.port.spawned.pop().expect("a CPU slot is free");
     engine.port.asleep[usize::from(spawned)] = true;
     engine.up(spawned);
     assert!(!engine.is_sent(waiting), "the caller and the other worker have both cores");
     let _outcome = engine.answer(last, Returned);
-    assert_eq!(engine.port.retired.len(), 1, "nobody needs its context any more");
+    assert_eq!(engine.port.retired.len(), 1, "no task needs its context any more");
     assert!(engine.is_sent(waiting), "a core is free");
 }

@@ -1,4 +1,4 @@
-//! Tasks with large arguments, and the peers that have these.
+//! Tasks with large arguments, and the peers that have these arguments.
 
 use gristmill_core::{
     Block, Epoch, Origin, Payload, PeerEnd, PeerId, PeerOffer, TaskId, TaskOptions,
@@ -9,7 +9,8 @@ use crate::faraway::{client_of, returned};
 
 const MS: u64 = 1_000_000;
 
-/// A client of peers, some of which have what its tasks need and others would need so long to fetch.
+/// Returns a client of peers. The peers in `holders` have the arguments of its tasks; others need `fetch_ns` to fetch
+/// them.
 fn client_whose(peers: &[u32], holders: &[u16], fetch_ns: u64) -> Engine {
     let mut engine = client_of(peers);
     engine.port.holders = holders.to_vec();

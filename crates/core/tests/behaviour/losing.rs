@@ -1,8 +1,8 @@
-//! What the death of a worker costs.
+//! Costs of a worker's death.
 
 use gristmill_core::{
-    Budgets, Config, Epoch, Loss, LossCause, Outcome, SlotId, StartFailure, Status, SubmitError,
-    TaskOptions,
+    Budgets, Config, Epoch, Loss, LossCause, SlotId, StartFailure, Status, SubmitError,
+    TaskOptions, TaskOutcome,
 };
 use gristmill_wire::Verdict::Returned;
 
@@ -20,7 +20,7 @@ fn only_what_had_started_is_lost_and_it_says_how() {
     let tasks: Vec<_> = (0..3).map(|_| engine.submit()).collect();
     engine.start(tasks[0]);
     engine.lose(0);
-    let Some(Outcome::Lost(report)) = engine.core.task(tasks[0]).unwrap().outcome else {
+    let Some(TaskOutcome::Lost(report)) = engine.core.task(tasks[0]).unwrap().outcome else {
         panic!("it had started");
     };
     assert_eq!((report.slot, report.pid, &*report.detail), (SlotId(0), 7, "last words"));
@@ -92,7 +92,7 @@ fn a_task_that_killed_three_workers_is_lost_whatever_its_budget() {
 }
 
 #[test]
-fn a_timeout_that_is_ignored_kills_the_worker_and_harms_nobody_else() {
+fn a_timeout_that_is_ignored_kills_the_worker_and_harms_no_other_task() {
     let mut engine = engine(1);
     let options = TaskOptions {
         timeout_ns: Some(1_000_000),
@@ -113,7 +113,7 @@ fn a_timeout_that_is_ignored_kills_the_worker_and_harms_nobody_else() {
 }
 
 #[test]
-fn nobody_is_killed_when_the_worker_went_on() {
+fn no_worker_is_killed_when_the_worker_went_on() {
     let mut engine = engine(1);
     let options = TaskOptions {
         timeout_ns: Some(1_000_000),
@@ -128,7 +128,7 @@ fn nobody_is_killed_when_the_worker_went_on() {
     engine.pass(10_000_000);
     let killed_before = engine.port.killed.len();
     let _outcome = engine.answer(task, Returned);
-    assert_eq!((engine.status(task), engine.status(behind)), (Some(Status::Succeeded), None));
+    assert_eq!((engine.status(task), engine.status(behind)), (Some(Status::TimedOut), None));
     assert_eq!(killed_before, 0);
 }
 
@@ -149,10 +149,16 @@ fn workers_that_die_without_having_run_anything_are_replaced_more_and_more_slowl
 fn the_death_of_the_keeper_is_healed_at_once() {
     let mut engine = starting(Config { workers: 4, spare_max: 0, ..Config::default() });
     engine.up(0);
-    let progress = gristmill_core::Progress::default();
+    let progress = gristmill_core::RingProgress::default();
     for slot in 0..4 {
-        let loss =
-            Loss { cause: LossCause::Keeper, pid: 1, oom: false, detail: "".into(), progress };
+        let loss = Loss {
+            cause: LossCause::Keeper,
+            pid: 1,
+            oom: false,
+            detail: "".into(),
+            loading: "".into(),
+            progress,
+        };
         engine.core.slot_lost(SlotId(slot), Epoch(1), loss, engine.now, &mut engine.port);
     }
     assert_eq!(engine.port.spawned, [0, 1, 2, 3, 0, 1, 2, 3]);
@@ -165,7 +171,7 @@ fn an_initializer_that_fails_breaks_the_engine_with_its_text() {
     let failure =
         StartFailure { text: "no module named x".into(), permanent: true, is_expiry: false };
     engine.core.slot_failed(SlotId(0), failure.clone(), engine.now, &mut engine.port);
-    assert_eq!(engine.core.task(task).unwrap().outcome, Some(Outcome::StartFailed(&failure)));
+    assert_eq!(engine.core.task(task).unwrap().outcome, Some(TaskOutcome::StartFailed(&failure)));
     let refused = engine.submit_as(&[], None, gristmill_core::Origin::External);
     assert_eq!(refused, Err(SubmitError::Broken(failure.into())));
 }

@@ -1,4 +1,4 @@
-//! What a user can name: where tasks go, how they end, what a loss costs, what a cancel does.
+//! Behaviour that a user can name: the placement and the ends of tasks, the costs of a loss, the effects of a cancel.
 #![expect(clippy::unwrap_used, reason = "a test that finds nothing to unwrap has failed")]
 
 mod affording;
@@ -18,14 +18,18 @@ mod fleet_events;
 mod fleet_model;
 mod following;
 mod forgetting;
+mod function_affinity;
 mod holding;
-mod homing;
 mod losing;
 mod model;
 mod nearby;
 mod nesting;
 mod parting;
 mod placing;
+mod prioritizing;
 mod promising;
-mod staying;
+mod raising;
+mod raising_contexts;
+mod returned_results;
+mod sharing;
 mod trusting;

@@ -1,18 +1,18 @@
-//! The machine against a model that knows only what the caller may expect.
+//! The engine against a model that knows only what the caller may expect.
 
 use std::collections::HashMap;
 
 use gristmill_core::{
     CancelMode, CancelOutcome, Config, Origin, SlotState, Status, Supply, TaskId, TaskOptions,
 };
-use gristmill_wire::{Demand, Verdict};
+use gristmill_wire::{ResourceRequest, Verdict};
 use proptest::prelude::*;
 
 use crate::fake::{Engine, engine_with};
 
 #[derive(Debug, Clone)]
 enum Event {
-    Submit(Vec<usize>, Demand),
+    Submit(Vec<usize>, ResourceRequest),
     Answer(usize, bool),
     Cancel(usize),
     Lose(u16),
@@ -31,15 +31,15 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Most tasks need a worker and nothing else.
-fn demand() -> impl Strategy<Value = Demand> {
+/// Generates demands. Most tasks need a worker and no other resource.
+fn demand() -> impl Strategy<Value = ResourceRequest> {
     let gpus = prop_oneof![Just(0), Just(400), Just(1000), Just(2000)];
     let some = (1u16..3, gpus, 0u64..8);
-    let some = some.prop_map(|(cores, gpus, memory)| Demand { cores, gpus, memory });
-    prop_oneof![3 => Just(Demand::NONE), 1 => some]
+    let some = some.prop_map(|(cores, gpus, memory)| ResourceRequest { cores, gpus, memory });
+    prop_oneof![3 => Just(ResourceRequest::NONE), 1 => some]
 }
 
-/// What is known of each task: its parents and, once decided, its end.
+/// Parents of each task and, once decided, its end.
 #[derive(Default)]
 struct Model {
     order: Vec<TaskId>,
@@ -130,7 +130,7 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) {
     }
 }
 
-/// Workers leave that were asked to, and come up that were asked for.
+/// Ends the workers that were asked to leave, and brings those up that were asked for.
 fn tend_workers(engine: &mut Engine) {
     for slot in std::mem::take(&mut engine.port.retired) {
         engine.lose(slot);
@@ -140,7 +140,7 @@ fn tend_workers(engine: &mut Engine) {
     }
 }
 
-/// Runs whatever is left, in order.
+/// Runs the remaining tasks in order.
 fn finish(engine: &mut Engine, model: &mut Model) {
     for step in 0..10_000 {
         if engine.core.stats().outstanding == 0 {
@@ -149,7 +149,7 @@ fn finish(engine: &mut Engine, model: &mut Model) {
         apply(engine, model, Event::Answer(step, true));
         apply(engine, model, Event::Pass(200_000_000));
     }
-    panic!("what is left never runs: {:?}", engine.core.stats());
+    panic!("the remaining tasks never run: {:?}", engine.core.stats());
 }
 
 proptest! {
@@ -162,9 +162,9 @@ proptest! {
         for event in events {
             apply(&mut engine, &mut model, event);
             engine.core.audit();
-            let told: HashMap<TaskId, Status> = engine.port.finished.iter().copied().collect();
-            prop_assert_eq!(told.len(), engine.port.finished.len(), "each end is told once");
-            prop_assert_eq!(&told, &model.ends);
+            let reported: HashMap<TaskId, Status> = engine.port.finished.iter().copied().collect();
+            prop_assert_eq!(reported.len(), engine.port.finished.len(), "each end is reported once");
+            prop_assert_eq!(&reported, &model.ends);
         }
         finish(&mut engine, &mut model);
         for task in model.order {

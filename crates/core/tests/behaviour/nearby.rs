@@ -1,7 +1,7 @@
-//! Wide tasks on a machine with several memories: their places are near to each other, if some that are free are.
+//! Wide tasks on a machine with several NUMA nodes: their CPU slots are NUMA-local, if enough such slots are free.
 
 use gristmill_core::{Config, SlotId, StartFailure, Status, TaskId, TaskOptions};
-use gristmill_wire::Demand;
+use gristmill_wire::ResourceRequest;
 use gristmill_wire::Verdict::Returned;
 
 use crate::fake::{Engine, engine_with, starting};
@@ -9,15 +9,15 @@ use crate::fake::{Engine, engine_with, starting};
 const LEFT: u64 = 0b01;
 const RIGHT: u64 = 0b10;
 
-/// An engine with a worker for each of these places.
-fn machine(domains: &[u64]) -> Engine {
-    let workers = u16::try_from(domains.len()).expect("a few");
-    let domains = domains.to_vec();
-    engine_with(Config { workers, domains, spare_max: 0, ..Config::default() })
+/// Returns an engine with a worker for each of these NUMA node masks.
+fn machine(numa_nodes: &[u64]) -> Engine {
+    let workers = u16::try_from(numa_nodes.len()).expect("a few");
+    let numa_nodes = numa_nodes.to_vec();
+    engine_with(Config { workers, numa_nodes, spare_max: 0, ..Config::default() })
 }
 
 fn wide(engine: &mut Engine, cores: u16) -> TaskId {
-    let demand = Demand { cores, ..Demand::NONE };
+    let demand = ResourceRequest { cores, ..ResourceRequest::NONE };
     engine.submit_with(TaskOptions { demand, ..TaskOptions::default() })
 }
 
@@ -91,16 +91,16 @@ fn where_all_are_busy_it_waits_for_places_of_one_domain() {
         let _outcome = engine.answer(one, Returned);
         engine.core.audit();
     }
-    let domains = |place: &u16| place % 2;
+    let numa_nodes = |place: &u16| place % 2;
     let given = places(&engine, task);
-    assert_eq!(domains(&given[0]), domains(&given[1]), "{given:?}");
-    assert!(more.iter().any(|&one| engine.is_sent(one)), "the other domain goes on");
+    assert_eq!(numa_nodes(&given[0]), numa_nodes(&given[1]), "{given:?}");
+    assert!(more.iter().any(|&one| engine.is_sent(one)), "the other NUMA node goes on");
 }
 
 #[test]
 fn the_first_tasks_do_not_take_the_places_of_those_that_are_ready_first() {
-    let domains = vec![LEFT, RIGHT, LEFT, RIGHT];
-    let mut engine = starting(Config { workers: 4, domains, spare_max: 0, ..Config::default() });
+    let numa_nodes = vec![LEFT, RIGHT, LEFT, RIGHT];
+    let mut engine = starting(Config { workers: 4, numa_nodes, spare_max: 0, ..Config::default() });
     let task = wide(&mut engine, 2);
     for slot in [0, 1] {
         engine.up(slot);
@@ -112,8 +112,8 @@ fn the_first_tasks_do_not_take_the_places_of_those_that_are_ready_first() {
 
 #[test]
 fn it_does_not_wait_for_a_worker_that_does_not_come_up() {
-    let domains = vec![LEFT, RIGHT, LEFT];
-    let mut engine = starting(Config { workers: 3, domains, spare_max: 0, ..Config::default() });
+    let numa_nodes = vec![LEFT, RIGHT, LEFT];
+    let mut engine = starting(Config { workers: 3, numa_nodes, spare_max: 0, ..Config::default() });
     let task = wide(&mut engine, 2);
     engine.up(0);
     engine.up(1);
@@ -125,24 +125,24 @@ fn it_does_not_wait_for_a_worker_that_does_not_come_up() {
 
 #[test]
 fn what_waited_in_vain_for_nearer_places_leaves_them_to_others() {
-    let domains = vec![LEFT, RIGHT, LEFT];
-    let mut engine = starting(Config { workers: 3, domains, spare_max: 0, ..Config::default() });
+    let numa_nodes = vec![LEFT, RIGHT, LEFT];
+    let mut engine = starting(Config { workers: 3, numa_nodes, spare_max: 0, ..Config::default() });
     let task = wide(&mut engine, 2);
     engine.port.unsendable = Some(task);
     let small = engine.submit();
     engine.up(0);
     engine.up(1);
-    assert!(!engine.is_sent(small), "the places that are there are held");
+    assert!(!engine.is_sent(small), "the existing CPU slots are held");
     fail(&mut engine, 2);
     assert_eq!(engine.status(task), Some(Status::Failed));
-    assert!(engine.is_sent(small), "nobody has them any more");
+    assert!(engine.is_sent(small), "no worker has them any more");
     engine.core.audit();
 }
 
 #[test]
 fn it_waits_for_no_worker_that_could_not_bring_it_nearer() {
-    let domains = vec![LEFT, LEFT, RIGHT];
-    let mut engine = starting(Config { workers: 3, domains, spare_max: 0, ..Config::default() });
+    let numa_nodes = vec![LEFT, LEFT, RIGHT];
+    let mut engine = starting(Config { workers: 3, numa_nodes, spare_max: 0, ..Config::default() });
     let task = wide(&mut engine, 2);
     engine.up(0);
     engine.up(1);
@@ -152,7 +152,7 @@ fn it_waits_for_no_worker_that_could_not_bring_it_nearer() {
 #[test]
 fn a_task_of_one_place_is_told_of_none() {
     let mut engine = machine(&[LEFT, RIGHT]);
-    let memory = Demand { memory: 1, ..Demand::NONE };
+    let memory = ResourceRequest { memory: 1, ..ResourceRequest::NONE };
     let task = engine.submit_with(TaskOptions { demand: memory, ..TaskOptions::default() });
     assert!(places(&engine, task).is_empty());
 }

@@ -1,6 +1,8 @@
 //! Tasks that submit tasks and wait for them.
 
-use gristmill_core::{CancelMode, Config, Outcome, Status, TaskId};
+use gristmill_core::{
+    Budgets, CancelMode, Config, Origin, Status, TaskId, TaskOptions, TaskOutcome,
+};
 use gristmill_wire::Verdict::{Declined, Returned};
 
 use crate::fake::{Engine, engine, engine_with};
@@ -11,7 +13,7 @@ fn wait(engine: &mut Engine, task: TaskId, on: bool) {
     engine.core.waiting(slot, task, on, engine.now, &mut engine.port);
 }
 
-/// A task that runs on the first worker and waits for its only child.
+/// Returns a task that runs on the first worker, and its only child, which it waits for.
 fn waiting_parent(engine: &mut Engine) -> (TaskId, TaskId) {
     let parent = engine.submit();
     engine.start(parent);
@@ -101,7 +103,7 @@ fn a_child_outlives_a_parent_that_did_not_wait() {
 }
 
 #[test]
-fn nobody_is_killed_for_a_child_that_has_ended_with_the_one_it_ran_in() {
+fn no_worker_is_killed_for_a_child_that_has_ended_with_the_one_it_ran_in() {
     let mut engine = engine(1);
     let (parent, child) = waiting_parent(&mut engine);
     engine.start(child);
@@ -110,13 +112,15 @@ fn nobody_is_killed_for_a_child_that_has_ended_with_the_one_it_ran_in() {
     engine.start(deepest);
     let mode = CancelMode::Running { grace_ns: Some(1_000_000) };
     let _requested = engine.core.cancel(deepest, mode, engine.now, &mut engine.port);
-    // Both answers are in the ring; the last that ended is the child.
+    // Both answers are in the ring. The child ended last.
     engine.port.progress[0].ended = engine.record(child).sequence + 1;
     engine.pass(10_000_000);
     assert!(engine.port.killed.is_empty(), "the parent is there");
     for task in [deepest, child, parent] {
         let _outcome = engine.answer(task, Returned);
-        assert_eq!(engine.status(task), Some(Status::Succeeded));
+        let is_stopped = task == deepest;
+        let expected = if is_stopped { Status::Cancelled } else { Status::Succeeded };
+        assert_eq!(engine.status(task), Some(expected));
     }
 }
 
@@ -125,7 +129,7 @@ fn too_deep_a_nesting_is_an_error_and_not_a_hang() {
     let mut engine = engine(1);
     let (parent, child) = waiting_parent(&mut engine);
     let _outcome = engine.answer(child, Declined);
-    assert_eq!(engine.core.task(child).unwrap().outcome, Some(Outcome::NestedTooDeep));
+    assert_eq!(engine.core.task(child).unwrap().outcome, Some(TaskOutcome::NestedTooDeep));
     assert_eq!(engine.status(parent), None);
 }
 
@@ -148,4 +152,98 @@ fn a_lease_whose_workers_all_wait_gives_its_clients_tasks_back() {
     wait(&mut engine, parent, false);
     let next = engine.submit();
     assert_eq!(engine.status(next), None);
+}
+
+/// Returns an engine with two workers and a spare, whose only function has run `runs` times. A parent waits on the
+/// first worker for a child.
+fn beside_an_idle_worker(runs: u32, options: Option<TaskOptions>) -> (Engine, TaskId, TaskId) {
+    let mut engine = engine_with(Config { workers: 2, spare_max: 1, ..Config::default() });
+    for _ in 0..runs {
+        let task = engine.submit();
+        engine.start(task);
+        let _outcome = engine.answer(task, Returned);
+    }
+    let parent = engine.submit();
+    engine.start(parent);
+    wait(&mut engine, parent, true);
+    let child = match options {
+        Some(options) => {
+            let slot = engine.core.task(parent).unwrap().slot.unwrap();
+            let origin = Origin::Nested { slot, parent };
+            engine.submit_as(&[], Some(options), origin).unwrap()
+        }
+        None => engine.submit_from(parent),
+    };
+    (engine, parent, child)
+}
+
+#[test]
+fn a_child_runs_in_its_parents_wait_once_its_function_has_ended_a_hundred_times() {
+    let (engine, parent, child) = beside_an_idle_worker(99, None);
+    assert_ne!(engine.record(child).slot, engine.record(parent).slot);
+    assert!(!engine.record(child).is_nested);
+    let (engine, parent, child) = beside_an_idle_worker(100, None);
+    assert_eq!(engine.record(child).slot, engine.record(parent).slot);
+    assert!(engine.record(child).is_nested);
+}
+
+#[test]
+fn a_child_with_a_timeout_or_a_budget_has_a_worker_of_its_own() {
+    let budgets = Budgets { loss_retries: 1, ..Budgets::default() };
+    for options in [
+        TaskOptions { timeout_ns: Some(1_000_000), ..TaskOptions::default() },
+        TaskOptions { budgets: Some(budgets), ..TaskOptions::default() },
+    ] {
+        let (engine, parent, child) = beside_an_idle_worker(100, Some(options));
+        assert_ne!(engine.record(child).slot, engine.record(parent).slot);
+    }
+}
+
+#[test]
+fn a_death_takes_the_right_to_run_in_a_wait_away() {
+    let mut engine = engine_with(Config { workers: 2, spare_max: 1, ..Config::default() });
+    engine.earn(1_000);
+    let dying = engine.submit();
+    engine.start(dying);
+    let slot = engine.record(dying).slot;
+    engine.lose(slot);
+    assert_eq!(engine.status(dying), Some(Status::Lost));
+    engine.up(slot);
+    let parent = engine.submit();
+    engine.start(parent);
+    wait(&mut engine, parent, true);
+    let child = engine.submit_from(parent);
+    assert_ne!(engine.record(child).slot, engine.record(parent).slot);
+}
+
+#[test]
+fn where_all_spares_wait_a_child_runs_in_its_parents_wait() {
+    let mut engine = engine_with(Config { workers: 1, spare_max: 1, ..Config::default() });
+    let (parent, child) = waiting_parent(&mut engine);
+    assert!(!engine.is_sent(child), "it waits for the spare");
+    engine.up(1);
+    assert_eq!(engine.record(child).slot, 1);
+    engine.start(child);
+    let grandchild = engine.submit_from(child);
+    wait(&mut engine, child, true);
+    let record = engine.record(grandchild);
+    assert!(record.slot == 1 && record.is_nested, "no other worker could run it");
+    let _outcome = engine.answer(grandchild, Returned);
+    wait(&mut engine, child, false);
+    let _outcome = engine.answer(child, Returned);
+    wait(&mut engine, parent, false);
+    let _outcome = engine.answer(parent, Returned);
+    assert_eq!(engine.status(parent), Some(Status::Succeeded));
+}
+
+#[test]
+fn a_child_that_was_sent_behind_its_running_parent_is_taken_back_when_that_waits() {
+    let mut engine = engine_with(Config { workers: 1, spare_max: 1, ..Config::default() });
+    let parent = engine.submit();
+    engine.start(parent);
+    let child = engine.submit_from(parent);
+    assert!(!engine.record(child).is_nested, "its function has not earned that");
+    wait(&mut engine, parent, true);
+    engine.up(1);
+    assert_eq!(engine.record(child).slot, 1);
 }

@@ -1,8 +1,8 @@
-//! What the loss of a peer costs.
+//! Costs of a peer's loss.
 
 use gristmill_core::{
-    Block, Budgets, CancelMode, Epoch, LossCause, LossReport, Outcome, Payload, PeerEnd, PeerId,
-    PeerOffer, SlotId, Status, TaskOptions,
+    Block, Budgets, CancelMode, Epoch, LossCause, LossReport, Payload, PeerEnd, PeerId, PeerOffer,
+    SlotId, Status, TaskOptions, TaskOutcome,
 };
 
 use crate::fake::Engine;
@@ -24,6 +24,7 @@ fn raised(engine: &Engine, text: &str) -> LossReport {
         oom: false,
         killed_for: None,
         detail: text.into(),
+        loading: "".into(),
     }
 }
 
@@ -58,9 +59,9 @@ fn what_was_placed_anew_is_not_what_a_lost_link_had() {
     let mut engine = client_of(&[1]);
     let task = engine.submit();
     let _outcome = engine.reply(task, PeerEnd::Unstarted);
-    let away = engine.away(task);
-    assert_eq!(away.attempt.0, 1);
-    engine.port.away[0].attempt.0 = 0;
+    let delegated = engine.delegated(task);
+    assert_eq!(delegated.attempt.0, 1);
+    engine.port.delegated[0].attempt.0 = 0;
     engine.lose_peer(0, &[task]);
     assert_eq!(engine.status(task), Some(Status::Lost), "the second placement had left");
 }
@@ -71,7 +72,7 @@ fn tasks_that_are_placed_again_keep_their_order() {
     let tasks: Vec<_> = (0..3).map(|_| engine.submit_with(with_losses(1))).collect();
     engine.lose_peer(0, &[]);
     engine.join(1, 3, 0);
-    let order: Vec<_> = engine.port.away.iter().map(|one| one.task).collect();
+    let order: Vec<_> = engine.port.delegated.iter().map(|one| one.task).collect();
     assert_eq!(order, tasks);
 }
 
@@ -93,7 +94,7 @@ fn a_task_that_was_to_be_stopped_ends_as_cancelled_with_its_peer() {
     let _outcome = engine.core.cancel(asked, CancelMode::Unstarted, engine.now, &mut engine.port);
     engine.lose_peer(0, &[]);
     assert_eq!(engine.status(stopped), Some(Status::Cancelled));
-    assert_eq!(engine.status(asked), Some(Status::Lost), "nobody can say that it has not begun");
+    assert_eq!(engine.status(asked), Some(Status::Lost), "no report says that it has not begun");
 }
 
 #[test]
@@ -119,7 +120,7 @@ fn the_worker_s_last_words_come_with_a_loss() {
     let report = raised(&engine, "boom");
     let _outcome = engine.reply(task, PeerEnd::Lost(report));
     let view = engine.core.task(task).unwrap();
-    let Some(Outcome::Lost(report)) = view.outcome else { panic!("it is lost") };
+    let Some(TaskOutcome::Lost(report)) = view.outcome else { panic!("it is lost") };
     assert_eq!((&*report.detail, &*report.node, view.has_started), ("boom", "n", true));
 }
 
@@ -139,7 +140,7 @@ fn the_end_of_an_earlier_link_says_nothing_of_the_next() {
 fn late_answers_give_their_memory_back() {
     let mut engine = client_of(&[1]);
     let task = engine.submit_with(with_losses(0));
-    let away = engine.away(task);
+    let delegated = engine.delegated(task);
     engine.lose_peer(0, &[]);
     engine.join(0, 1, 0);
     for (offset, end) in
@@ -148,7 +149,7 @@ fn late_answers_give_their_memory_back() {
         }])
     {
         let block = Block { offset, size: 1 };
-        let _stale = engine.reply_as(&away, end(Payload::in_arena(block)), 1);
+        let _stale = engine.reply_as(&delegated, end(Payload::in_arena(block)), 1);
         assert_eq!(engine.core.freed_blocks().pop(), Some(block));
     }
 }

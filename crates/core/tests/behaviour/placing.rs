@@ -1,11 +1,11 @@
-//! Where tasks go.
+//! Placement of tasks.
 
 use gristmill_core::{Config, Load, TaskOptions};
 use gristmill_wire::Verdict::Returned;
 
-use crate::fake::{Engine, engine, engine_with};
+use crate::fake::{Engine, engine, engine_with, starting};
 
-/// Submits tasks and says which worker each was sent to.
+/// Submits tasks and returns the worker that each was sent to.
 fn submit_and_look(engine: &mut Engine, count: usize) -> Vec<u16> {
     let tasks: Vec<_> = (0..count).map(|_| engine.submit()).collect();
     tasks.into_iter().map(|task| engine.record(task).slot).collect()
@@ -54,6 +54,53 @@ fn where_no_core_is_left_one_worker_is_filled_first_and_the_others_share_in_a_wa
     assert_eq!(engine.core.stats().stolen, 0, "the caller needs the core again");
     engine.core.spread(engine.now, &mut engine.port);
     assert_eq!(engine.core.stats().stolen, 5, "it waits");
+}
+
+#[test]
+fn a_worker_that_comes_up_begins_what_waits_behind_a_long_task_before_later_ones() {
+    let mut engine = starting(Config { workers: 2, spare_max: 0, ..Config::default() });
+    let tasks: Vec<_> = (0..6).map(|_| engine.submit()).collect();
+    engine.up(0);
+    assert_eq!(engine.record(tasks[1]).slot, 0, "no other worker is there");
+    engine.start(tasks[0]);
+    engine.up(1);
+    assert_eq!(engine.record(tasks[1]).slot, 1);
+    assert_eq!(engine.record(tasks[2]).slot, 1, "behind it");
+    engine.core.audit();
+}
+
+#[test]
+fn what_waits_behind_a_long_task_begins_before_later_ones_once_the_caller_waits() {
+    let config = Config { workers: 2, cores: 2, spare_max: 0, ..Config::default() };
+    let mut engine = engine_with(config);
+    engine.port.asleep = [true; 8];
+    let tasks: Vec<_> = (0..4).map(|_| engine.submit()).collect();
+    assert_eq!(engine.record(tasks[1]).slot, 0, "their caller needs the other core");
+    engine.start(tasks[0]);
+    engine.core.spread(engine.now, &mut engine.port);
+    assert_eq!(engine.record(tasks[1]).slot, 1);
+    assert!(tasks[2..].iter().all(|&task| !engine.is_sent(task) || engine.record(task).slot == 1));
+    engine.core.audit();
+}
+
+#[test]
+fn what_has_not_begun_stays_first_at_its_worker_when_another_comes_up() {
+    let mut engine = starting(Config { workers: 2, spare_max: 0, ..Config::default() });
+    let tasks: Vec<_> = (0..4).map(|_| engine.submit()).collect();
+    engine.up(0);
+    engine.up(1);
+    assert_eq!((engine.record(tasks[0]).slot, engine.record(tasks[1]).slot), (0, 1));
+}
+
+#[test]
+fn short_tasks_stay_where_they_are_when_another_worker_comes_up() {
+    let mut engine = starting(Config { workers: 2, spare_max: 0, ..Config::default() });
+    engine.up(0);
+    engine.teach(10_000);
+    let tasks: Vec<_> = (0..40).map(|_| engine.submit()).collect();
+    engine.up(1);
+    assert_eq!(engine.core.stats().stolen, 0);
+    assert_eq!(engine.record(tasks[1]).slot, 0);
 }
 
 #[test]
@@ -122,7 +169,7 @@ fn a_short_task_does_not_wait_behind_a_long_one_while_a_worker_idles() {
     let (long, short) = (engine.submit(), engine.submit());
     assert_eq!((engine.record(long).slot, engine.record(short).slot), (0, 0));
     engine.start(long);
-    assert!(engine.core.has_obligations(), "somebody must look at it");
+    assert!(engine.core.has_obligations(), "the engine must check it");
     engine.pass(200_000);
     assert_eq!(engine.record(short).slot, 1);
     let next = engine.submit();

@@ -1,6 +1,6 @@
-//! Tasks that wait for values that will come.
+//! Tasks that wait for promised values.
 
-use gristmill_core::{CancelMode, CancelOutcome, Outcome, Payload, Status};
+use gristmill_core::{CancelMode, CancelOutcome, Payload, Status, TaskOutcome};
 use gristmill_wire::Verdict::Returned;
 
 use crate::fake::engine;
@@ -44,7 +44,7 @@ fn who_waits_for_a_broken_promise_fails_and_who_waits_for_those_does_not_run() {
     engine.core.break_promise(promise, Some(b"why"), engine.now, &mut engine.port);
     let why = Payload::copy_from(b"why");
     for task in [first, second] {
-        assert_eq!(engine.core.task(task).unwrap().outcome, Some(Outcome::Raised(&why)));
+        assert_eq!(engine.core.task(task).unwrap().outcome, Some(TaskOutcome::Raised(&why)));
     }
     assert_eq!(engine.status(behind), Some(Status::DependencyFailed));
     engine.core.audit();
@@ -52,7 +52,7 @@ fn who_waits_for_a_broken_promise_fails_and_who_waits_for_those_does_not_run() {
 }
 
 #[test]
-fn who_waits_can_be_cancelled_and_the_promise_kept_for_nobody() {
+fn a_waiting_task_can_be_cancelled_and_its_promise_kept_without_dependants() {
     let mut engine = engine(1);
     let promise = engine.core.promise();
     let task = engine.submit_after(&[promise]);

@@ -11,16 +11,17 @@ fn died() -> PeerEnd {
     PeerEnd::Lost(death())
 }
 
-/// Tasks that run on, as long as their workers die elsewhere.
+/// Submits a task that survives many deaths of its workers.
 fn submit(engine: &mut Engine) -> TaskId {
     let budgets = Budgets { loss_retries: 100, ..Budgets::default() };
     engine.submit_with(TaskOptions { budgets: Some(budgets), ..TaskOptions::default() })
 }
 
-/// Has a peer's workers die under so many tasks.
+/// Reports the death of a peer's workers under this many tasks.
 fn kill(engine: &mut Engine, peer: u16, count: usize) {
     for _ in 0..count {
-        let here = |engine: &Engine| engine.port.away.iter().find(|one| one.peer == peer).cloned();
+        let here =
+            |engine: &Engine| engine.port.delegated.iter().find(|one| one.peer == peer).cloned();
         while here(engine).is_none() {
             submit(engine);
         }
@@ -54,7 +55,7 @@ fn a_peer_that_keeps_losing_workers_gets_nothing_for_a_while() {
 }
 
 #[test]
-fn what_dies_everywhere_costs_nobody_trust() {
+fn a_task_that_dies_everywhere_costs_no_peer_trust() {
     let mut engine = client_of(&[1, 1]);
     for _ in 0..10 {
         kill(&mut engine, 0, 1);
@@ -89,7 +90,7 @@ fn a_death_elsewhere_meanwhile_does_not_make_up_for_it() {
 #[test]
 fn what_dies_there_while_nothing_goes_there_does_not_count_again() {
     let mut engine = client_of(&[8, 1]);
-    while engine.port.away.iter().filter(|one| one.peer == 0).count() < 8 {
+    while engine.port.delegated.iter().filter(|one| one.peer == 0).count() < 8 {
         submit(&mut engine);
     }
     kill(&mut engine, 0, 8);
@@ -122,5 +123,5 @@ fn the_only_peer_is_never_left_out() {
     kill(&mut engine, 0, 5);
     assert!(is_distrusted(&engine, 0));
     engine.lose_peer(1, &[]);
-    assert!(!is_distrusted(&engine, 0), "nobody else is left");
+    assert!(!is_distrusted(&engine, 0), "no other peer is left");
 }

@@ -2,29 +2,29 @@
 
 use std::path::Path;
 
-/// One entry as it stands in an archive, whatever it says.
+/// One entry of an archive, valid or not.
 #[derive(Debug, Clone)]
 pub struct Raw {
-    /// The archive's letter for what it is.
+    /// Type byte of the entry in the archive.
     pub kind: u8,
-    /// Its name.
+    /// Name of the entry.
     pub name: Vec<u8>,
-    /// Its target.
+    /// Target of a link.
     pub target: Vec<u8>,
-    /// Its mode.
+    /// Mode bits.
     pub mode: u32,
-    /// Its bytes.
+    /// Bytes of the file.
     pub bytes: Vec<u8>,
 }
 
-/// An entry of a kind.
+/// Returns an entry of a type, with the set-user-id and set-group-id bits set.
 pub fn raw(kind: u8, name: &str, target: &str, bytes: &[u8]) -> Raw {
     let (name, target) = (name.as_bytes().to_vec(), target.as_bytes().to_vec());
     Raw { kind, name, target, mode: 0o6777, bytes: bytes.to_vec() }
 }
 
 impl Raw {
-    /// Its blocks.
+    /// Returns the entry's blocks in the archive.
     pub fn blocks(&self) -> Vec<u8> {
         let mut block = vec![0; 512];
         let mut put = |at: usize, room: usize, bytes: &[u8]| {
@@ -46,7 +46,7 @@ impl Raw {
     }
 }
 
-/// Writes an image of frames, each of which is of a kind (0 folders, 1 files, 2 links) and has bytes of an archive.
+/// Writes an image of frames, each with its kind (0 folders, 1 files, 2 links) and its uncompressed archive bytes.
 pub fn write_image(path: &Path, (content, count): (u64, u64), frames: &[(u32, Vec<u8>)]) {
     let mut image = Vec::new();
     for number in [0x184D_2A5E_u32, 40] {

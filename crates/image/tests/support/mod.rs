@@ -1,4 +1,4 @@
-//! Folders that go away.
+//! Temporary folders.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes one; the name is the test's.
+    /// Creates the folder of the test `name`.
     pub fn new(name: &str) -> Self {
         let path =
             std::env::temp_dir().join(format!("gristmill-image-{name}-{}", std::process::id()));
@@ -15,7 +15,7 @@ impl Folder {
         Self(path)
     }
 
-    /// A path in it.
+    /// Returns a path in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

@@ -1,4 +1,4 @@
-//! What the tests share: a folder that goes away with its test.
+//! A temporary folder for the tests.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What a client tells its keeper.
+//! The messages from a client to its keeper.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use super::field::{Reader, Writer};
 use super::{DESCRIPTOR_LIMIT, MessageError};
 use crate::token::TreeToken;
 
-/// Names one worker process: a slot and which of its occupants.
+/// The identity of a worker process: a slot and its epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerKey {
-    /// The place in the client's segment.
+    /// The slot in the client's segment.
     pub slot: SlotId,
-    /// Which process in that place.
+    /// The epoch of the process in that slot.
     pub epoch: Epoch,
 }
 
 impl WorkerKey {
-    /// Names the worker in `slot` of that `epoch`.
+    /// Creates the key of the worker in `slot` with that `epoch`.
     #[must_use]
     pub fn new(slot: u16, epoch: u32) -> Self {
         Self { slot: SlotId(slot), epoch: Epoch(epoch) }
@@ -31,33 +31,42 @@ impl fmt::Display for WorkerKey {
     }
 }
 
-/// Where a standard stream of a program goes.
+/// The destination of a program's standard stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Output {
-    /// To the client's own stream. The last lines of standard error are kept for the exit notice as
-    /// well.
+    /// The client's own stream. The last lines of standard error are kept for the exit notice as well.
     #[default]
     Forward,
-    /// Nowhere; the last lines of standard error are kept for the exit notice.
+    /// Discarded; the last lines of standard error are kept for the exit notice.
     Discard,
 }
 
-/// What to execute and in which world. All strings are bytes without zeros, as the kernel has them.
+/// A program and its execution environment. All strings are bytes without zeros, as the kernel has them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Program {
-    /// The path of the executable (no search in `PATH`: it holds a slash) and its arguments,
-    /// `argv[0]` first.
+    /// The path of the executable (it holds a slash: `PATH` is not searched) and its arguments, `argv[0]` first.
     pub arguments: Vec<Vec<u8>>,
     /// `NAME=value` strings: the whole environment. The keeper replaces its own variables in it.
     pub environment: Vec<Vec<u8>>,
-    /// The working directory; empty is `/`.
+    /// The working directory; empty means `/`.
     pub directory: Vec<u8>,
     /// The file mode creation mask.
     pub umask: u32,
-    /// Where standard output goes.
+    /// The destination of standard output.
     pub stdout: Output,
-    /// Where standard error goes.
+    /// The destination of standard error.
     pub stderr: Output,
+}
+
+/// A stopped task, described by the data that identify the processes it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped {
+    /// The low half of the sequence of the task's record.
+    pub sequence: u32,
+    /// Time at which the task began, monotonic nanoseconds.
+    pub began_ns: u64,
+    /// Time at which the task ended, monotonic nanoseconds.
+    pub ended_ns: u64,
 }
 
 /// A message from the client to the keeper.
@@ -65,62 +74,66 @@ pub struct Program {
 pub enum Command {
     /// The first message: the token of the tree.
     Begin {
-        /// Marks every process of the tree.
+        /// The token that marks every process of the tree.
         token: TreeToken,
     },
-    /// Starts a zygote. Descriptors that come along become its descriptors from 4 up; 3 is its
-    /// control socket.
+    /// Starts a zygote. The message's descriptors become its descriptors from 4 up; 3 is its control socket.
     StartZygote {
-        /// The client's name for it, not in use by a living one.
+        /// The client's number for the zygote, not in use by a living one.
         zygote: u32,
-        /// What to execute.
+        /// The program to execute.
         program: Program,
     },
-    /// Lets a zygote fork a worker. Descriptors that come along go to the zygote behind the stderr
-    /// pipe.
+    /// Makes a zygote fork a worker. The message's descriptors go to the zygote after the stderr pipe.
     Spawn {
-        /// Which zygote.
+        /// The zygote.
         zygote: u32,
-        /// The name of the new worker, not in use by a living one.
+        /// The key of the new worker, not in use by a living one.
         worker: WorkerKey,
     },
-    /// Executes a program as a worker. Descriptors that come along become its descriptors from 3
-    /// up.
+    /// Executes a program as a worker. The message's descriptors become its descriptors from 3 up.
     SpawnFresh {
-        /// The name of the new worker, not in use by a living one.
+        /// The key of the new worker, not in use by a living one.
         worker: WorkerKey,
-        /// What to execute.
+        /// The program to execute.
         program: Program,
     },
-    /// Signals a worker and all its descent; with SIGKILL until none of them is left.
+    /// Sends a signal to a worker and all its descendants; SIGKILL is repeated until none of them is left.
     Kill {
-        /// Which worker.
+        /// The worker.
         worker: WorkerKey,
         /// The signal.
         signal: i32,
     },
-    /// Signals a worker alone.
+    /// Kills the processes that one task of a worker started, repeatedly until none is left.
+    EndStarted {
+        /// The worker.
+        worker: WorkerKey,
+        /// The task, which has ended.
+        by: Stopped,
+    },
+    /// Sends a signal to a worker alone.
     Signal {
-        /// Which worker.
+        /// The worker.
         worker: WorkerKey,
         /// The signal.
         signal: i32,
     },
-    /// Closes a zygote's control socket, so that it exits; its workers live on.
+    /// Shuts down a zygote's control socket, so that it exits; its workers live on.
     StopZygote {
-        /// Which zygote.
+        /// The zygote.
         zygote: u32,
     },
-    /// Stops the zygotes, waits until no worker is left and no zygote that was ready, kills what is left after the grace
-    /// time, and exits with 0.
+    /// Stops the zygotes and waits until no worker and no ready zygote is left. Kills the remaining processes after the
+    /// grace time, and exits with 0.
     Shutdown {
-        /// How long they may take to end by themselves, milliseconds.
+        /// Time that the processes may take to end by themselves, milliseconds.
         grace_ms: u32,
     },
 }
 
 impl Command {
-    /// The number of this message and its body.
+    /// Returns the number of this message and its body.
     #[must_use]
     pub fn encode(&self) -> (u16, Vec<u8>) {
         let mut body = Writer::default();
@@ -149,6 +162,13 @@ impl Command {
                 body.i32(*signal);
                 5
             }
+            Self::EndStarted { worker, by } => {
+                worker.write(&mut body);
+                body.u32(by.sequence);
+                body.u64(by.began_ns);
+                body.u64(by.ended_ns);
+                9
+            }
             Self::Signal { worker, signal } => {
                 worker.write(&mut body);
                 body.i32(*signal);
@@ -166,10 +186,10 @@ impl Command {
         (kind, body.0)
     }
 
-    /// Reads a body.
+    /// Decodes a body.
     ///
     /// # Errors
-    /// The bytes are no such message.
+    /// The bytes are not a message of this kind.
     pub fn decode(kind: u16, body: &[u8]) -> Result<Self, MessageError> {
         let mut fields = Reader::new(body);
         let command = match kind {
@@ -190,13 +210,21 @@ impl Command {
             },
             7 => Self::StopZygote { zygote: fields.u32()? },
             8 => Self::Shutdown { grace_ms: fields.u32()? },
+            9 => Self::EndStarted {
+                worker: WorkerKey::read(&mut fields)?,
+                by: Stopped {
+                    sequence: fields.u32()?,
+                    began_ns: fields.u64()?,
+                    ended_ns: fields.u64()?,
+                },
+            },
             other => return Err(MessageError::UnknownKind(other)),
         };
         fields.end()?;
         Ok(command)
     }
 
-    /// Checks how many descriptors came along with this message.
+    /// Checks the number of descriptors that came with this message.
     ///
     /// # Errors
     /// There are more than it can have.

@@ -1,4 +1,4 @@
-//! What a keeper tells its client.
+//! The messages from a keeper to its client.
 
 use super::MessageError;
 use super::command::WorkerKey;
@@ -7,93 +7,96 @@ use crate::status::{ExitStatus, Usage};
 
 use std::os::fd::OwnedFd;
 
-/// A worker that lives.
+/// The start of a worker.
 #[derive(Debug)]
-pub struct Birth {
-    /// Which worker.
+pub struct WorkerStart {
+    /// The worker.
     pub worker: WorkerKey,
-    /// Its process id.
+    /// The worker's process id.
     pub pid: i32,
-    /// Readable once the process is dead; signals through it can hit nobody else. Absent where the
-    /// keeper could not open one (no descriptors left).
+    /// The worker's handle. It is readable once the process is dead, and signals through it can reach no other process.
+    /// `None` if the keeper could not open one (no descriptors left).
     pub pidfd: Option<OwnedFd>,
 }
 
-/// How a worker ended.
+/// The exit of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exit {
-    /// Which worker.
+    /// The worker.
     pub worker: WorkerKey,
-    /// Its process id.
+    /// The worker's process id.
     pub pid: i32,
-    /// How it ended.
+    /// The exit status.
     pub status: ExitStatus,
-    /// Whether the kernel's out-of-memory killer probably did it: SIGKILL that the keeper did not
-    /// send while the kernel's counter of such kills moved. A client that kills through a pidfd
-    /// knows better.
+    /// True if the kernel's out-of-memory killer probably ended the worker: it died of a SIGKILL that the keeper did
+    /// not send, and the kernel's count of such kills increased. If the client itself killed the worker through the
+    /// pidfd, this may be true although no out-of-memory kill hit the worker.
     pub oom: bool,
-    /// What it had used.
+    /// The resource usage.
     pub usage: Usage,
-    /// Its last whole lines of standard error, at most 4 KiB.
+    /// The last whole lines of the worker's standard error, at most 4 KiB; the end of the last line if that line alone
+    /// is longer.
     pub stderr_tail: Vec<u8>,
 }
 
-/// How a zygote ended.
+/// The end of a zygote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZygoteEnd {
-    /// Its program was never executed.
+    /// The zygote's program was never executed.
     NotStarted {
         /// The error number of the call that failed.
         errno: i32,
     },
-    /// It ran and ended.
+    /// The zygote ran and ended.
     Exited(ExitStatus),
 }
 
 /// A message from the keeper to the client.
 #[derive(Debug)]
-pub enum Event {
+pub enum KeeperEvent {
     /// The keeper runs.
     Up {
-        /// Its process id.
+        /// The keeper's process id.
         pid: i32,
     },
     /// A zygote has finished its imports and can fork.
     ZygoteReady {
-        /// Which zygote.
+        /// The zygote.
         zygote: u32,
-        /// Its process id.
+        /// The zygote's process id.
         pid: i32,
     },
-    /// A zygote is gone, or never came. Its workers live on.
+    /// A zygote has ended or was never started. Its workers live on.
     ZygoteLost {
-        /// Which zygote.
+        /// The zygote.
         zygote: u32,
-        /// How it ended.
+        /// The way in which it ended.
         end: ZygoteEnd,
-        /// Its last lines of standard error, or why it could not be started.
+        /// The end of its standard error, limited like [`Exit::stderr_tail`], and the reason if the keeper killed it.
+        /// If its program was never executed, only the error.
         stderr_tail: Vec<u8>,
     },
-    /// A worker lives.
-    Born(Birth),
-    /// A worker did not come to life.
+    /// A worker has started.
+    Started(WorkerStart),
+    /// A worker could not be started.
     SpawnFailed {
-        /// Which worker.
+        /// The worker.
         worker: WorkerKey,
-        /// Why, for a person.
+        /// The reason, in readable text.
         text: Vec<u8>,
     },
     /// A worker is dead and reaped.
     Exited(Exit),
-    /// A message from the client was no valid command and had no effect.
+    /// A message of the client was malformed, or its command could not be obeyed, for example because the zygote id is in
+    /// use. It had no effect.
     Refused {
-        /// Why, for a person.
+        /// The reason, in readable text.
         text: Vec<u8>,
     },
 }
 
-impl Event {
-    /// The number of this message and its body; the descriptor of a birth travels beside it.
+impl KeeperEvent {
+    /// Returns the kind of this message, as a number, and its body. The descriptor of a start is sent with the packet.
     #[must_use]
     pub fn encode(&self) -> (u16, Vec<u8>) {
         let mut body = Writer::default();
@@ -113,9 +116,9 @@ impl Event {
                 body.bytes(stderr_tail);
                 3
             }
-            Self::Born(birth) => {
-                birth.worker.write(&mut body);
-                body.i32(birth.pid);
+            Self::Started(start) => {
+                start.worker.write(&mut body);
+                body.i32(start.pid);
                 4
             }
             Self::SpawnFailed { worker, text } => {
@@ -135,11 +138,10 @@ impl Event {
         (kind, body.0)
     }
 
-    /// Reads a body; `descriptors` are those that came with the packet, the pidfd of a birth among
-    /// them.
+    /// Decodes a body. `descriptors` came with the packet and include the pidfd of a start.
     ///
     /// # Errors
-    /// The bytes are no such message, or the descriptors do not fit it.
+    /// The bytes are not a message of this kind, or the descriptors do not fit it.
     pub fn decode(kind: u16, body: &[u8], descriptors: Vec<OwnedFd>) -> Result<Self, MessageError> {
         let limit = usize::from(kind == 4);
         if descriptors.len() > limit {
@@ -154,7 +156,7 @@ impl Event {
                 end: read_end(&mut fields)?,
                 stderr_tail: fields.bytes()?.to_vec(),
             },
-            4 => Self::Born(Birth {
+            4 => Self::Started(WorkerStart {
                 worker: WorkerKey::read(&mut fields)?,
                 pid: fields.i32()?,
                 pidfd: descriptors.into_iter().next(),

@@ -1,9 +1,8 @@
-//! Fields of a message body: little-endian integers and byte strings with a 32-bit length before
-//! them.
+//! Fields of a message body: little-endian integers, and byte strings after a 32-bit length.
 
 use crate::message::MessageError;
 
-/// Collects the fields of a body.
+/// A body to which fields are appended.
 #[derive(Default)]
 pub(super) struct Writer(pub(super) Vec<u8>);
 
@@ -24,8 +23,8 @@ impl Writer {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A length that does not fit is cut: [`crate::message::BODY_LIMIT`] is checked before anything
-    /// travels.
+    /// Appends a byte string. A length beyond 32 bits is cut, but [`crate::message::BODY_LIMIT`] is checked before a
+    /// message is sent.
     pub(super) fn bytes(&mut self, value: &[u8]) {
         let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
         self.u32(length);
@@ -33,7 +32,7 @@ impl Writer {
     }
 }
 
-/// Takes the fields of a body off one by one; each read checks that the bytes are there.
+/// A body from which fields are read one by one. Each read checks that the bytes are there.
 pub(super) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -78,8 +77,8 @@ impl<'a> Reader<'a> {
         self.take(usize::try_from(length).unwrap_or(usize::MAX))
     }
 
-    /// A count of items that follow: each takes at least 4 bytes, so that a lie cannot make us
-    /// allocate.
+    /// Reads the count of the items that follow. Each item takes at least 4 bytes, so a false count cannot cause a
+    /// large allocation.
     pub(super) fn count(&mut self) -> Result<usize, MessageError> {
         let count = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
         let found = self.0.len();

@@ -1,87 +1,82 @@
-//! Messages between client and keeper: one `SOCK_SEQPACKET` packet each, descriptors beside it by
-//! `SCM_RIGHTS`.
+//! Messages between client and keeper: one `SOCK_SEQPACKET` packet each, with descriptors by `SCM_RIGHTS`.
 //!
-//! A packet starts with a header of 16 bytes, all numbers little-endian: magic `u32`, version
-//! `u16`, kind `u16`, length of the body `u32`, flags `u32`. Flag 1 says that the body lies in a
-//! memory file, the first descriptor of the packet: packets are bounded by the socket's send buffer
-//! and an environment may be larger. Decoding checks every field and allocates no more than a small
-//! multiple of the bytes it was given.
+//! A packet starts with a header of 16 bytes, all numbers little-endian: magic `u32`, version `u16`, kind `u16`, length
+//! of the body `u32`, flags `u32`. Flag 1 means that the body lies in a memory file, the first descriptor of the
+//! packet: packets are bounded by the socket's send buffer, and an environment may be larger. Decoding checks every
+//! field and allocates at most a small multiple of the bytes it was given.
 
 mod command;
 mod event;
 mod field;
 
-pub use command::{Command, Output, Program, WorkerKey};
-pub use event::{Birth, Event, Exit, ZygoteEnd};
+pub use command::{Command, Output, Program, Stopped, WorkerKey};
+pub use event::{Exit, KeeperEvent, WorkerStart, ZygoteEnd};
 
 use thiserror::Error;
 
-/// The version of these messages. Keeper and client come from one installation and refuse any other
-/// version.
+/// The version of these messages. Keeper and client come from one installation and refuse any other version.
 pub const CONTROL_VERSION: u16 = 1;
 /// Size of the header before each body, bytes.
 pub const HEADER_SIZE: usize = 16;
-/// Largest body, bytes: Linux lets arguments and environment of one program together have no more
-/// than 6 MiB.
+/// Largest body, bytes. Linux limits the arguments and the environment of a program to 6 MiB together.
 pub const BODY_LIMIT: usize = 16 << 20;
-/// Bodies above this travel in a memory file, bytes: well below the smallest usual send buffer (208
-/// KiB) and within what the kernel allocates for a packet without strain.
+/// Largest body inside a packet, bytes. Larger bodies travel in a memory file. The limit is well below the smallest
+/// usual send buffer (208 KiB) and small enough for the kernel to allocate a packet easily.
 pub(crate) const INLINE_LIMIT: usize = 32 << 10;
-/// Most descriptors that one packet carries: `SCM_MAX_FD` of Linux is 253, nobody needs as many
-/// here.
+/// Maximum number of descriptors in one packet. `SCM_MAX_FD` of Linux is 253; no message needs as many.
 pub const DESCRIPTOR_LIMIT: usize = 32;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"GKPR");
 const FLAG_BODY_IN_FILE: u32 = 1;
 
-/// Why bytes are not a message.
+/// The reason why bytes are not a message.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MessageError {
-    /// The packet ends before a field does.
-    #[error("a message needs {needed} more bytes where {found} are left")]
+    /// The packet ends before a field ends.
+    #[error("a message of the keeper protocol needs {needed} more bytes, and {found} are left")]
     Truncated {
         /// Bytes that the next field needs.
         needed: usize,
         /// Bytes left.
         found: usize,
     },
-    /// Bytes are left behind the last field.
+    /// Bytes follow the last field.
     #[error("a message has {0} bytes too many")]
     Trailing(usize),
     /// The packet does not start with the magic number.
-    #[error("a message starts with {0:#010x}, which is no message of a keeper")]
+    #[error("a message starts with {0:#010x}, which begins no message of the keeper protocol")]
     BadMagic(u32),
-    /// Keeper and client are of different installations.
-    #[error("a message has version {found}, where version {CONTROL_VERSION} is spoken")]
+    /// Keeper and client come from different installations.
+    #[error("a message has version {found} of the keeper protocol, not {CONTROL_VERSION}")]
     BadVersion {
-        /// The version that the packet states.
+        /// The version in the packet.
         found: u16,
     },
-    /// The kind names no message in this direction.
+    /// The kind is unknown in this direction.
     #[error("a message has the unknown kind {0}")]
     UnknownKind(u16),
-    /// A field holds a value that it cannot have.
+    /// A field has an impossible value.
     #[error("a message's field {field} cannot be {value}")]
     BadField {
-        /// Which field.
+        /// The field's name.
         field: &'static str,
-        /// What it holds.
+        /// The field's value.
         value: i64,
     },
     /// The body is too large.
-    #[error("a message's body has {size} bytes, where {BODY_LIMIT} are the limit")]
+    #[error("the body of a message has {size} bytes, and the limit is {BODY_LIMIT}")]
     TooLarge {
         /// The size of the body, bytes.
         size: usize,
     },
-    /// A byte string holds a zero byte, which no argument, variable or path can.
+    /// A byte string holds a zero byte, which no argument, variable or path can hold.
     #[error("a message's {field} holds a zero byte")]
     ZeroByte {
-        /// Which field.
+        /// The field's name.
         field: &'static str,
     },
-    /// Fewer or more descriptors came along than the message says.
-    #[error("a message came with {found} descriptors, where {needed} belong to it")]
+    /// The packet has fewer or more descriptors than the message needs.
+    #[error("a message came with {found} descriptors, not {needed}")]
     Descriptors {
         /// Descriptors that the message needs.
         needed: usize,
@@ -90,32 +85,14 @@ pub enum MessageError {
     },
 }
 
-impl MessageError {
-    /// A stable name for logs, tests and the Python face.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Truncated { .. } => "keeper_message_truncated",
-            Self::Trailing(_) => "keeper_message_trailing",
-            Self::BadMagic(_) => "keeper_message_magic",
-            Self::BadVersion { .. } => "keeper_message_version",
-            Self::UnknownKind(_) => "keeper_message_kind",
-            Self::BadField { .. } => "keeper_message_field",
-            Self::TooLarge { .. } => "keeper_message_size",
-            Self::ZeroByte { .. } => "keeper_message_zero_byte",
-            Self::Descriptors { .. } => "keeper_message_descriptors",
-        }
-    }
-}
-
-/// What the header of a packet says.
+/// The header of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Which message this is; the direction decides what a number means.
+    /// Number of the message; its meaning depends on the direction.
     pub kind: u16,
     /// Size of the body, bytes.
     pub length: u32,
-    /// Whether the body lies in the first descriptor.
+    /// True if the body lies in the first descriptor.
     pub body_in_file: bool,
 }
 
@@ -131,10 +108,10 @@ impl Header {
         bytes
     }
 
-    /// Reads the header of a packet and returns it with the bytes behind it.
+    /// Reads the header of a packet. Returns it with the bytes after it.
     ///
     /// # Errors
-    /// The packet is too short, of another protocol or version, or disagrees with its own length.
+    /// The packet is too short, of another protocol or version, or differs from its stated length.
     pub fn decode(packet: &[u8]) -> Result<(Self, &[u8]), MessageError> {
         let (head, inline) = packet
             .split_at_checked(HEADER_SIZE)

@@ -1,19 +1,19 @@
-//! Does what the client says.
+//! Execution of the client's commands.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::Server;
-use super::stderr::Stderr;
-use crate::descent::Hunt;
-use crate::descriptor::{pipe, signal_handle};
-use crate::message::{Command, Event, Output, WorkerKey, ZygoteEnd};
+use crate::descent::DescendantKill;
+use crate::descriptor::signal_handle;
+use crate::message::{Command, KeeperEvent, Stopped, WorkerKey, ZygoteEnd};
 use crate::process_id;
+use crate::task_mark;
 use crate::token::{KEEPER_VARIABLE, TREE_VARIABLE, TreeToken};
 
 impl Server {
-    /// Carries a command out.
-    pub(super) fn obey(&mut self, command: Command, descriptors: Vec<OwnedFd>) {
+    /// Executes a command.
+    pub(super) fn execute(&mut self, command: Command, descriptors: Vec<OwnedFd>) {
         match (self.token.clone(), command) {
             (None, Command::Begin { token }) => self.token = Some(token),
             (None, _) => self.refuse("the first message must be Begin".to_owned()),
@@ -38,10 +38,11 @@ impl Server {
                 self.spawn_fresh(worker, &program, &descriptors, token);
             }
             Command::Kill { worker, signal } => self.kill(worker, signal, token),
+            Command::EndStarted { worker, by } => self.end_started(worker, by, token),
             Command::Signal { worker, signal } => {
                 let handle = self.workers.get(&worker).and_then(|worker| worker.handle.as_ref());
                 if let Some(handle) = handle {
-                    // A worker that died meanwhile is reported by its exit.
+                    // The exit of a worker that died meanwhile is reported anyway.
                     let _ = signal_handle(handle.as_fd(), signal);
                 }
             }
@@ -53,17 +54,19 @@ impl Server {
             Command::Shutdown { grace_ms } => {
                 let grace = Duration::from_millis(grace_ms.into());
                 self.closing.get_or_insert(Instant::now() + grace);
-                self.zygotes.values_mut().for_each(super::zygotes::Zygote::stop);
+                for zygote in self.zygotes.values_mut() {
+                    zygote.stop();
+                }
             }
         }
     }
 
-    /// Tells the client that its packet was no command.
+    /// Tells the client that its packet was refused.
     pub(super) fn refuse(&mut self, text: String) {
-        self.tell(&Event::Refused { text: text.into_bytes() });
+        self.tell(&KeeperEvent::Refused { text: text.into_bytes() });
     }
 
-    /// Answers a command that should start something and cannot.
+    /// Answers a command that should start a process and cannot.
     pub(super) fn fail(&mut self, command: &Command, errno: i32) {
         match command {
             Command::StartZygote { zygote, .. } => self.zygote_not_started(*zygote, errno),
@@ -76,46 +79,44 @@ impl Server {
 
     pub(super) fn zygote_not_started(&mut self, zygote: u32, errno: i32) {
         let stderr_tail = std::io::Error::from_raw_os_error(errno).to_string().into_bytes();
-        self.tell(&Event::ZygoteLost { zygote, end: ZygoteEnd::NotStarted { errno }, stderr_tail });
+        self.tell(&KeeperEvent::ZygoteLost {
+            zygote,
+            end: ZygoteEnd::NotStarted { errno },
+            stderr_tail,
+        });
     }
 
     pub(super) fn spawn_failed(&mut self, worker: WorkerKey, text: &str) {
-        self.tell(&Event::SpawnFailed { worker, text: text.as_bytes().to_vec() });
-    }
-
-    /// Makes a stderr pipe; returns the name of its reading end and the writing end.
-    pub(super) fn new_stream(&mut self, output: Output) -> std::io::Result<(u64, OwnedFd)> {
-        let (reader, writer) = pipe()?;
-        let name = self.next_stream;
-        self.next_stream += 1;
-        self.streams.insert(name, Stderr::new(reader, output == Output::Forward));
-        Ok((name, writer))
-    }
-
-    /// Takes a stream's tail when its process is gone.
-    pub(super) fn last_words(&mut self, stream: u64) -> Vec<u8> {
-        let now = Instant::now();
-        self.streams
-            .get_mut(&stream)
-            .map_or_else(Vec::new, |stream| stream.last_words(&mut self.sink, now))
+        self.tell(&KeeperEvent::SpawnFailed { worker, text: text.as_bytes().to_vec() });
     }
 
     pub(super) fn kill(&mut self, key: WorkerKey, signal: i32, token: &TreeToken) {
         let Some(worker) = self.workers.get_mut(&key) else {
-            self.zygotes.values_mut().for_each(|zygote| zygote.doom(key, signal));
+            self.zygotes.values_mut().for_each(|zygote| zygote.signal_on_start(key, signal));
             return;
         };
-        let mut hunt = Hunt::worker(key, worker.pid, token, signal);
-        let found = hunt.round();
+        let mut kill = DescendantKill::worker(key, worker.pid, token, signal);
+        let found = kill.round();
         if found.is_empty() {
-            // No table of processes: at least the worker itself.
+            // The process table is unreadable: signal at least the worker itself.
             if let Some(handle) = &worker.handle {
                 let _ = signal_handle(handle.as_fd(), signal);
             }
         }
         if signal == libc::SIGKILL {
             worker.was_killed = true;
-            self.hunts.push(hunt);
+            self.kills.push(kill);
+        }
+    }
+}
+
+impl Server {
+    /// Kills the processes that one task of a worker started. The worker may have ended meanwhile.
+    fn end_started(&mut self, key: WorkerKey, by: Stopped, token: &TreeToken) {
+        let worker = self.workers.get(&key).map(|worker| worker.pid);
+        let mut kill = DescendantKill::started(key, worker, by, token);
+        if !kill.round().is_empty() {
+            self.kills.push(kill);
         }
     }
 }
@@ -126,7 +127,11 @@ impl Command {
     }
 }
 
-/// The variables that every program of the tree gets.
+/// Returns the environment variables that every program of the tree gets.
 pub(super) fn tree_variables(token: &TreeToken) -> Vec<String> {
-    vec![format!("{TREE_VARIABLE}={token}"), format!("{KEEPER_VARIABLE}={}", process_id())]
+    vec![
+        format!("{TREE_VARIABLE}={token}"),
+        format!("{KEEPER_VARIABLE}={}", process_id()),
+        task_mark::variable(),
+    ]
 }

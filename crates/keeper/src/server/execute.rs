@@ -1,4 +1,4 @@
-//! Starts a program as a child of the keeper.
+//! The start of a program as a child of the keeper.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -8,16 +8,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use crate::descriptor::{check, duplicate, pipe};
 use crate::message::{Output, Program};
 use crate::process_id;
-use crate::token::{KEEP_VARIABLE, KEEPER_VARIABLE, TREE_VARIABLE, WORKER_VARIABLE};
+use crate::token::{KEEP_VARIABLE, KEEPER_VARIABLE, TASK_VARIABLE, TREE_VARIABLE, WORKER_VARIABLE};
 
-/// The first number of the descriptors that are passed to a program.
+/// The lowest descriptor number that is passed to a program.
 const FIRST_PASSED: RawFd = 3;
-/// Exit code of a child that could not execute its program; nobody sees it, the reason comes
-/// through the pipe.
+/// Exit code of a child that could not execute its program. It is never read: the reason comes through the pipe.
 const NOT_EXECUTED: libc::c_int = 127;
 
-/// What a program is started with besides what the client said.
-pub(super) struct Surroundings<'a> {
+/// The environment of a new program beyond the client's [`Program`].
+pub(super) struct SpawnEnvironment<'a> {
     /// Variables that replace the client's, as `NAME=value`.
     pub(super) variables: Vec<String>,
     /// Becomes descriptor 2.
@@ -32,22 +31,22 @@ pub(super) struct Surroundings<'a> {
 #[derive(Debug)]
 pub(super) struct Started {
     pub(super) pid: i32,
-    /// Tells whether the exec succeeded.
+    /// The pipe that tells if the exec succeeded.
     pub(super) outcome: Outcome,
 }
 
-/// The reading end of a pipe that exec closes, or that carries why it failed.
+/// The reading end of a pipe that exec closes, or that carries the reason of a failed exec.
 #[derive(Debug)]
 pub(super) struct Outcome(File);
 
-/// Whether a program runs.
+/// The state of an exec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Execution {
-    /// Not known yet.
+    /// The result is not known yet.
     Pending,
-    /// It runs.
+    /// The program runs.
     Running,
-    /// It does not; the error number of the step that failed.
+    /// The exec failed; the error number of the failed step.
     Failed(i32),
 }
 
@@ -56,7 +55,7 @@ impl Outcome {
         self.0.as_fd()
     }
 
-    /// Looks without waiting.
+    /// Reads the state without waiting.
     pub(super) fn look(&mut self) -> Execution {
         let mut bytes = [0; 4];
         match self.0.read(&mut bytes) {
@@ -67,13 +66,13 @@ impl Outcome {
     }
 }
 
-/// Everything the child needs, made before the fork.
+/// The data that the child needs, allocated before the fork.
 struct Plan {
     arguments: Vec<CString>,
     environment: Vec<CString>,
     directory: CString,
     umask: libc::mode_t,
-    /// Standard output, standard error, and what is passed; all above the numbers that they get.
+    /// Standard output, standard error, and the passed descriptors; all above their final numbers.
     stdout: OwnedFd,
     stderr: OwnedFd,
     passed: Vec<OwnedFd>,
@@ -82,8 +81,8 @@ struct Plan {
     keeper: i32,
 }
 
-/// Forks and executes. An error of the exec itself comes later, through [`Outcome`].
-pub(super) fn execute(program: &Program, around: Surroundings<'_>) -> io::Result<Started> {
+/// Forks and executes a program. An error of the exec itself comes later, through [`Outcome`].
+pub(super) fn execute(program: &Program, around: SpawnEnvironment<'_>) -> io::Result<Started> {
     let (reader, writer) = pipe()?;
     let least = FIRST_PASSED + RawFd::try_from(around.passed.len()).unwrap_or(RawFd::MAX / 2);
     let stdout = match program.stdout {
@@ -106,15 +105,13 @@ pub(super) fn execute(program: &Program, around: Surroundings<'_>) -> io::Result
     drop(writer);
     let arguments = pointers(&plan.arguments);
     let environment = pointers(&plan.environment);
-    // SAFETY: this process has one thread, so that the child's memory is whole; the child ends in
-    // exec or _exit.
+    // SAFETY: this process has one thread, so the child's memory is consistent; the child ends in exec or _exit.
     let pid = check(unsafe { libc::fork() })?;
     if pid == 0 {
         let error = prepare(&plan).map_or_else(
             |error| error,
             |()| {
-                // SAFETY: both arrays end with a null pointer and point at strings that the plan
-                // owns.
+                // SAFETY: both arrays end with a null pointer and point to strings that the plan owns.
                 unsafe {
                     libc::execve(arguments[0], arguments.as_ptr(), environment.as_ptr());
                 }
@@ -131,7 +128,7 @@ pub(super) fn execute(program: &Program, around: Surroundings<'_>) -> io::Result
     Ok(Started { pid, outcome: Outcome(reader.into()) })
 }
 
-/// The child's own steps before exec.
+/// Performs the child's steps before exec.
 fn prepare(plan: &Plan) -> io::Result<()> {
     reset_signals()?;
     // SAFETY: plain calls with integers, strings and structures that the plan owns.
@@ -154,10 +151,10 @@ fn prepare(plan: &Plan) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a program the signal world that a fresh login has: default dispositions, nothing blocked.
+/// Resets all signals as after a fresh login: default dispositions, none blocked.
 fn reset_signals() -> io::Result<()> {
-    // SAFETY: SIG_DFL installs no handler; the set is initialised before it is read. Numbers that
-    // cannot be set (SIGKILL, SIGSTOP, the library's own) give errors that mean nothing here.
+    // SAFETY: SIG_DFL installs no handler; the set is initialised before it is read. Numbers that cannot be set
+    // (SIGKILL, SIGSTOP, the C library's own) give errors, which are ignored.
     unsafe {
         for signal in 1..=libc::SIGRTMAX() {
             libc::signal(signal, libc::SIG_DFL);
@@ -169,10 +166,9 @@ fn reset_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// The client's environment with the tree's own variables in place of whatever an outer tree had
-/// set.
+/// Returns the client's environment with the variables of an outer tree replaced by those of this tree.
 fn environment(client: &[Vec<u8>], own: Vec<String>) -> io::Result<Vec<CString>> {
-    let names = [TREE_VARIABLE, WORKER_VARIABLE, KEEPER_VARIABLE, KEEP_VARIABLE];
+    let names = [TREE_VARIABLE, WORKER_VARIABLE, KEEPER_VARIABLE, KEEP_VARIABLE, TASK_VARIABLE];
     let is_ours = |item: &[u8]| {
         names.iter().any(|name| {
             item.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))

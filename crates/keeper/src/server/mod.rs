@@ -1,70 +1,66 @@
-//! The keeper process: one thread, one loop around `ppoll`, no lock, no timer but the timeout of
-//! the poll.
+//! The keeper process: one thread, one loop around `ppoll`, no locks, and no timers except the timeout of the poll.
 //!
-//! It is executed with its client's standard output and error at 1 and 2, the control socket at 3
-//! and a handle of the client at 4 ([`crate::launch()`]). It ends when the client is dead or has
-//! closed the socket, or when it was told to.
+//! It is executed with its client's standard output and error at 1 and 2, the control socket at 3 and a handle of the
+//! client at 4 ([`crate::launch()`]). It ends when the client is dead or has closed the socket, or after a shutdown
+//! command.
 
 mod commands;
+mod connection;
 mod execute;
 mod oom;
 mod poll;
 mod reap;
 mod sink;
 mod stderr;
+mod streams;
 mod tail;
 mod workers;
 mod zygotes;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::descent::Hunt;
+use crate::descent::DescendantKill;
 use crate::descriptor::{check, child_signals, duplicate, raise_descriptor_limit};
-use crate::message::{Event, WorkerKey};
+use crate::message::{KeeperEvent, WorkerKey};
 use crate::process_id;
-use crate::socket::Outgoing;
 use crate::token::TreeToken;
+use connection::Connection;
 use oom::OomWatch;
 use sink::Sink;
-use stderr::Stderr;
+use streams::Streams;
 use workers::Worker;
 use zygotes::Zygote;
 
-/// Where [`crate::launch()`] puts the control socket.
+/// The descriptor at which [`crate::launch()`] puts the control socket.
 pub(crate) const CONTROL_DESCRIPTOR: RawFd = 3;
-/// Where [`crate::launch()`] puts the handle of the client.
+/// The descriptor at which [`crate::launch()`] puts the handle of the client.
 pub(crate) const CLIENT_DESCRIPTOR: RawFd = 4;
-/// Exit code of a keeper that was not started by [`crate::launch()`], or whose kernel lacks what it
-/// needs.
+/// Exit code of a keeper that was not started by [`crate::launch()`], or whose kernel lacks a required feature.
 const UNUSABLE: u8 = 70;
 
-/// Everything the keeper knows.
+/// The state of the keeper.
 struct Server {
-    control: OwnedFd,
+    connection: Connection,
+    /// The handle of the client's process.
     client: OwnedFd,
     signals: OwnedFd,
     token: Option<TreeToken>,
-    /// Events that the client has not taken yet.
-    outbox: VecDeque<Outgoing>,
-    sink: Sink,
     oom: OomWatch,
     zygotes: BTreeMap<u32, Zygote>,
     workers: BTreeMap<WorkerKey, Worker>,
-    streams: BTreeMap<u64, Stderr>,
-    next_stream: u64,
-    hunts: Vec<Hunt>,
-    /// When a shutdown stops waiting for workers.
+    streams: Streams,
+    kills: Vec<DescendantKill>,
+    /// The time at which a shutdown stops waiting for workers.
     closing: Option<Instant>,
-    client_gone: bool,
-    /// The limit on open descriptors that programs get, where the keeper has raised its own.
+    /// The limit on open descriptors for programs, if the keeper has raised its own.
     descriptor_limit: Option<libc::rlimit>,
 }
 
-/// Runs a keeper until its client goes: the whole of the `gristmill-keeper` program.
+/// Runs a keeper until its client ends. This is all of the `gristmill-keeper` program.
 #[must_use]
 pub fn serve() -> ExitCode {
     match Server::new() {
@@ -84,114 +80,79 @@ impl Server {
         close_above(CLIENT_DESCRIPTOR);
         settle()?;
         Ok(Self {
-            control,
+            connection: Connection::new(control),
             client,
             signals: child_signals()?,
             token: None,
-            outbox: VecDeque::new(),
-            sink: Sink::new(duplicate(io::stderr().as_fd(), CONTROL_DESCRIPTOR)?),
             oom: OomWatch::new(),
             zygotes: BTreeMap::new(),
             workers: BTreeMap::new(),
-            streams: BTreeMap::new(),
-            next_stream: 0,
-            hunts: Vec::new(),
+            streams: Streams::new(Sink::new(duplicate(io::stderr().as_fd(), CONTROL_DESCRIPTOR)?)),
+            kills: Vec::new(),
             closing: None,
-            client_gone: false,
             descriptor_limit: raise_descriptor_limit(),
         })
     }
 
     fn run(&mut self) {
-        self.tell(&Event::Up { pid: process_id() });
+        self.tell(&KeeperEvent::Up { pid: process_id() });
         while !self.is_done() {
-            self.flush_outbox();
-            self.sink.flush();
+            self.connection.flush();
+            self.streams.flush();
             self.wait_and_serve();
             self.tick(Instant::now());
         }
-        self.flush_outbox();
+        self.connection.flush();
     }
 
-    /// Whether the client is gone, or the shutdown it asked for has nothing more to wait for.
+    /// Returns true if the client is gone, or if its shutdown has nothing more to wait for.
     fn is_done(&self) -> bool {
-        let Some(deadline) = self.closing else { return self.client_gone };
-        // A zygote that is ready exits by itself, and may have something to do before; one that starts is not waited for.
+        let Some(deadline) = self.closing else { return self.connection.is_gone };
+        // A ready zygote exits by itself, and may have work to do before. A starting zygote is not waited for.
         let is_left = !self.workers.is_empty() || self.zygotes.values().any(|one| one.is_ready());
-        self.client_gone || !is_left || deadline <= Instant::now()
+        self.connection.is_gone || !is_left || deadline <= Instant::now()
     }
 
     fn tick(&mut self, now: Instant) {
-        for stream in self.streams.values_mut() {
-            stream.tick(&mut self.sink, now);
-        }
         self.zygotes.values_mut().for_each(|zygote| zygote.tick(now));
-        self.streams.retain(|_, stream| !stream.is_over());
-        self.hunts.retain_mut(|hunt| !hunt.round().is_empty());
+        self.streams.tick(now);
+        self.kills.retain_mut(|kill| !kill.round().is_empty());
     }
 
-    /// Reports something to the client, now or as soon as it reads.
-    fn tell(&mut self, event: &Event) {
+    /// Sends an event to the client, now or once the client reads.
+    fn tell(&mut self, event: &KeeperEvent) {
         self.tell_with(event, Vec::new());
     }
 
-    fn tell_with(&mut self, event: &Event, descriptors: Vec<OwnedFd>) {
-        match Outgoing::new(event.encode(), descriptors) {
-            Ok(message) => self.outbox.push_back(message),
-            // Only a body that needs a memory file can fail, and no event is that large.
-            Err(_) => self.client_gone = true,
-        }
+    fn tell_with(&mut self, event: &KeeperEvent, descriptors: Vec<OwnedFd>) {
+        self.connection.tell(event, descriptors);
     }
 
-    fn flush_outbox(&mut self) {
-        while let Some(message) = self.outbox.front_mut() {
-            match message.send(self.control.as_fd()) {
-                Ok(()) => {
-                    self.outbox.pop_front();
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Too many descriptors are under way: the client gets the event without its handle.
-                Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => {
-                    message.drop_descriptors();
-                }
-                Err(_) => {
-                    self.client_gone = true;
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Kills everything that is left of the tree, reaps it, and writes the last words.
+    /// Kills all remaining processes of the tree, reaps them, and writes the rest of their standard error.
     fn end_tree(&mut self) {
         let workers = self.workers.values().map(|worker| worker.pid);
         let zygotes = self.zygotes.values().map(|zygote| zygote.pid);
         let certain: BTreeSet<i32> = workers.chain(zygotes).collect();
         for &pid in &certain {
-            // SAFETY: the call takes two integers; an unreaped child's id belongs to nobody else.
+            // SAFETY: the call takes two integers; the id of an unreaped child is not reused.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
         if let Some(token) = self.token.clone() {
-            Hunt::tree(&token, certain).finish(reap::discard_all);
+            DescendantKill::tree(&token, certain).finish(reap::discard_all);
         }
-        let now = Instant::now();
-        for stream in self.streams.values_mut() {
-            stream.last_words(&mut self.sink, now);
-        }
-        self.sink.finish();
+        self.streams.finish();
     }
 }
 
-/// Takes over a descriptor that the keeper was executed with.
+/// Takes ownership of a descriptor that the keeper was executed with.
 fn inherited(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: a plain call on a number, which tells whether it is open, and marks it.
+    // SAFETY: a plain call on a number; it fails if the number is not open, and marks it otherwise.
     check(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
-    // SAFETY: it is open, and nothing in this process has taken it over before.
+    // SAFETY: the descriptor is open, and no other code in this process owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Closes what the client had left open for its children by accident.
+/// Closes the descriptors that the keeper inherited by accident.
 fn close_above(last: RawFd) {
     // SAFETY: nothing above `last` has been opened by this process yet.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, last + 1, libc::c_uint::MAX, 0) };
@@ -207,8 +168,7 @@ fn close_above(last: RawFd) {
     }
 }
 
-/// Makes this process what a keeper is: the parent of all orphans below it, deaf to what ends other
-/// processes.
+/// Makes this process the parent of all orphans below it, and ignores the signals that end or stop other processes.
 fn settle() -> io::Result<()> {
     let deaf = [libc::SIGINT, libc::SIGHUP, libc::SIGTERM, libc::SIGQUIT, libc::SIGPIPE];
     let stops = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU, libc::SIGUSR1, libc::SIGUSR2];

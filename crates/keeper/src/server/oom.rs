@@ -1,60 +1,52 @@
-//! Watches the kernel's counters of processes that its out-of-memory killer ended.
+//! A watch on the kernel's count of processes that its out-of-memory killer ended.
 
+use gristmill_machine::{Group, Hierarchy};
 use std::fs;
 use std::path::PathBuf;
 
-/// A counter file, the word before the number, and the last value seen.
-#[derive(Debug)]
+/// The counter file, and the count of kills that are attributed to workers.
+#[derive(Debug, Clone)]
 pub(super) struct OomWatch {
     file: Option<PathBuf>,
-    last: u64,
+    attributed: u64,
 }
 
 impl OomWatch {
-    /// Takes the first counter that can be read: the control group's (v2, then v1), else the
-    /// machine's.
+    /// Chooses the first readable counter: that of the innermost control group that has one, else the machine's.
     pub(super) fn new() -> Self {
-        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        for file in candidates(&groups) {
-            if let Some(last) = read(&file) {
-                return Self { file: Some(file), last };
+        for file in candidates(&gristmill_machine::memory_groups()) {
+            if let Some(attributed) = read(&file) {
+                return Self { file: Some(file), attributed };
             }
         }
-        Self { file: None, last: 0 }
+        Self { file: None, attributed: 0 }
     }
 
-    /// Whether the counter has moved since the last call that said so.
-    pub(super) fn has_struck(&mut self) -> bool {
-        let Some(count) = self.file.as_ref().and_then(read) else { return false };
-        let moved = count > self.last;
-        self.last = count;
-        moved
+    /// Returns the number of kills so far; 0 if there is no counter.
+    pub(super) fn count(&self) -> u64 {
+        self.file.as_ref().and_then(read).unwrap_or(0)
+    }
+
+    /// Attributes the kills so far to a worker that SIGKILL ended. Returns true if there are new ones since the counter
+    /// was `before_start`.
+    ///
+    /// The kernel does not tell which process it killed. So a kill of a task's child during the worker's life is attributed
+    /// to the worker too, if a later SIGKILL has another cause.
+    pub(super) fn has_struck(&mut self, before_start: u64) -> bool {
+        let count = self.count();
+        let has_struck = count > self.attributed.max(before_start);
+        self.attributed = self.attributed.max(count);
+        has_struck
     }
 }
 
-/// Where the counters may be, best first. Within a container the path of the group may not exist:
-/// then the root's is meant.
-fn candidates(groups: &str) -> Vec<PathBuf> {
-    let mut unified = Vec::new();
-    let mut legacy = Vec::new();
-    for line in groups.lines() {
-        let mut fields = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) =
-            (fields.next(), fields.next(), fields.next())
-        else {
-            continue;
-        };
-        if controllers.is_empty() {
-            unified.push(PathBuf::from(format!("/sys/fs/cgroup{path}/memory.events")));
-            unified.push(PathBuf::from("/sys/fs/cgroup/memory.events"));
-        } else if controllers.split(',').any(|controller| controller == "memory") {
-            legacy.push(PathBuf::from(format!("/sys/fs/cgroup/memory{path}/memory.oom_control")));
-            legacy.push(PathBuf::from("/sys/fs/cgroup/memory/memory.oom_control"));
-        }
-    }
-    unified.append(&mut legacy);
-    unified.push(PathBuf::from("/proc/vmstat"));
-    unified
+/// Returns the possible counter files, the best first.
+fn candidates(groups: &[Group]) -> Vec<PathBuf> {
+    let counters = groups.iter().map(|group| match group.hierarchy {
+        Hierarchy::Unified => group.folder.join("memory.events"),
+        Hierarchy::Legacy => group.folder.join("memory.oom_control"),
+    });
+    counters.chain([PathBuf::from("/proc/vmstat")]).collect()
 }
 
 fn read(file: &PathBuf) -> Option<u64> {
@@ -71,13 +63,37 @@ mod tests {
 
     #[test]
     fn the_groups_own_counter_comes_before_the_machines() {
-        let hybrid = "5:cpu,memory:/pool/x\n0::/user\n";
-        let found: Vec<_> =
-            candidates(hybrid).iter().map(|path| path.display().to_string()).collect();
-        assert_eq!(found.first().unwrap(), "/sys/fs/cgroup/user/memory.events");
-        assert!(found.contains(&"/sys/fs/cgroup/memory/pool/x/memory.oom_control".to_owned()));
-        assert_eq!(found.last().unwrap(), "/proc/vmstat");
-        assert_eq!(candidates("nonsense"), [PathBuf::from("/proc/vmstat")]);
+        let group = |folder: &str, hierarchy| Group { folder: folder.into(), hierarchy };
+        let groups = [
+            group("/sys/fs/cgroup/unified/user", Hierarchy::Unified),
+            group("/sys/fs/cgroup/memory/pool", Hierarchy::Legacy),
+        ];
+        let found = candidates(&groups);
+        let expected = [
+            "/sys/fs/cgroup/unified/user/memory.events",
+            "/sys/fs/cgroup/memory/pool/memory.oom_control",
+            "/proc/vmstat",
+        ];
+        assert_eq!(found, expected.map(PathBuf::from));
+        assert_eq!(candidates(&[]), [PathBuf::from("/proc/vmstat")]);
+    }
+
+    #[test]
+    fn a_kill_before_a_workers_start_is_not_attributed_to_it() {
+        let file = std::env::temp_dir().join(format!("gristmill-oom-{}", std::process::id()));
+        let set = |count: u64| fs::write(&file, format!("oom_kill {count}\n")).expect("a file");
+        set(1);
+        let mut watch = OomWatch { file: Some(file.clone()), attributed: 1 };
+        let older = watch.count();
+        set(2);
+        let younger = watch.count();
+        assert!(!watch.clone().has_struck(younger), "it was started after the kill");
+        assert!(watch.has_struck(older));
+        assert!(!watch.has_struck(older), "one kill is attributed once");
+        set(3);
+        assert!(watch.has_struck(younger));
+        fs::remove_file(&file).expect("it was made");
+        assert!(!watch.has_struck(younger), "the counter is gone");
     }
 
     #[test]

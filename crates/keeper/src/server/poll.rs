@@ -1,20 +1,22 @@
-//! What the keeper waits for, and whom it calls then.
+//! The poll loop's descriptors and their handlers, and the reaping of children: workers, zygotes, and orphans of their
+//! descendants.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 use super::Server;
+use super::reap::{bury, dead_child};
 use crate::descriptor::{interest, wait};
 use crate::message::{Command, WorkerKey};
 use crate::socket::{PACKET_LIMIT, open_packet, receive};
 
-/// How soon a hunt looks again whether everything it hit is dead.
+/// The interval between two rounds of a `DescendantKill`, which lasts until a round finds no target, or gives up.
 const HUNT_INTERVAL: Duration = Duration::from_millis(2);
-/// Packets taken from the client before others get their turn.
+/// Packets that are read from the client before other sources are served.
 const TURN_LIMIT: usize = 64;
 
-/// What a polled descriptor belongs to.
+/// The owner of a polled descriptor.
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Control,
@@ -26,41 +28,44 @@ enum Source {
     Stream(u64),
 }
 
+/// The role of a dead child.
+enum Role {
+    Worker(WorkerKey),
+    Zygote(u32),
+    Orphan,
+}
+
 impl Server {
-    /// Waits until something happens and deals with it.
+    /// Waits for events and handles them.
     pub(super) fn wait_and_serve(&mut self) {
         let (sources, mut polled) = self.interests();
         if wait(&mut polled, self.timeout(Instant::now())).is_err() {
-            // Out of memory for the poll itself: without it nothing can be watched, so the tree
-            // ends.
-            self.client_gone = true;
+            // The kernel has no memory for the poll. Without it the keeper can watch nothing, so the tree ends.
+            self.connection.is_gone = true;
             return;
         }
         let ready = sources.into_iter().zip(&polled).filter(|(_, entry)| entry.revents != 0);
         for (source, _) in ready {
             match source {
-                Source::Client => self.client_gone = true,
+                Source::Client => self.connection.is_gone = true,
                 Source::Control => self.serve_client(),
                 Source::Zygote(zygote) => self.serve_zygote(zygote),
                 Source::Execution(worker) => self.settle_execution(worker),
                 Source::Signals => self.reap(),
-                Source::Stream(stream) => {
-                    if let Some(stream) = self.streams.get_mut(&stream) {
-                        stream.read(&mut self.sink, Instant::now());
-                    }
-                }
-                Source::Sink => self.sink.flush(),
+                Source::Stream(stream) => self.streams.read(stream, Instant::now()),
+                Source::Sink => self.streams.flush(),
             }
         }
     }
 
-    /// Births come before deaths, so that no process is reaped before its birth is known.
+    /// Returns the descriptors to poll. Sources of starts come before deaths, so that no process is reaped before its
+    /// start is known.
     fn interests(&self) -> (Vec<Source>, Vec<libc::pollfd>) {
         let input = libc::POLLIN;
-        let outgoing = if self.outbox.is_empty() { 0 } else { libc::POLLOUT };
+        let outgoing = if self.connection.has_unsent() { libc::POLLOUT } else { 0 };
         let mut all = vec![
             (Source::Client, interest(&self.client, input)),
-            (Source::Control, interest(&self.control, input | outgoing)),
+            (Source::Control, interest(&self.connection.control, input | outgoing)),
         ];
         for (&id, zygote) in &self.zygotes {
             if let Some((socket, events)) = zygote.interest() {
@@ -73,23 +78,21 @@ impl Server {
             }
         }
         all.push((Source::Signals, interest(&self.signals, input)));
-        for (&id, stream) in &self.streams {
-            if let Some(reader) = stream.interest(&self.sink) {
-                all.push((Source::Stream(id), interest(reader, input)));
-            }
+        for (id, reader) in self.streams.readers() {
+            all.push((Source::Stream(id), interest(reader, input)));
         }
-        if let Some(target) = self.sink.blocked_on() {
+        if let Some(target) = self.streams.blocked_on() {
             all.push((Source::Sink, interest(target, libc::POLLOUT)));
         }
         all.into_iter().unzip()
     }
 
     fn timeout(&self, now: Instant) -> Option<Duration> {
-        let streams = self.streams.values().filter_map(super::stderr::Stderr::deadline);
+        let streams = self.streams.deadline().into_iter();
         let zygotes = self.zygotes.values().filter_map(super::zygotes::Zygote::deadline);
         let next = streams.chain(zygotes).chain(self.closing).min();
         let next = next.map(|deadline| deadline.saturating_duration_since(now));
-        if self.hunts.is_empty() {
+        if self.kills.is_empty() {
             next
         } else {
             Some(next.map_or(HUNT_INTERVAL, |next| next.min(HUNT_INTERVAL)))
@@ -99,17 +102,17 @@ impl Server {
     fn serve_client(&mut self) {
         let mut buffer = [0; PACKET_LIMIT];
         for _ in 0..TURN_LIMIT {
-            let packet = match receive(self.control.as_fd(), &mut buffer) {
+            let packet = match receive(self.connection.control.as_fd(), &mut buffer) {
                 Ok(packet) => packet,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => {
-                    self.client_gone = true;
+                    self.connection.is_gone = true;
                     return;
                 }
             };
             if packet.size == 0 {
-                self.client_gone = true;
+                self.connection.is_gone = true;
                 return;
             }
             let bytes = &buffer[..packet.size];
@@ -121,8 +124,54 @@ impl Server {
             });
             match opened {
                 Ok((command, _)) if cut => self.fail(&command, libc::EMFILE),
-                Ok((command, descriptors)) => self.obey(command, descriptors),
+                Ok((command, descriptors)) => self.execute(command, descriptors),
                 Err(error) => self.refuse(error.to_string()),
+            }
+        }
+    }
+
+    /// Reaps all dead children.
+    ///
+    /// The role of a dead child is looked up before it is reaped, because its id cannot be reused until then. A worker
+    /// that died at once may have announced itself on a socket that was not read yet.
+    fn reap(&mut self) {
+        self.drain_signals();
+        while let Some(pid) = dead_child() {
+            let mut role = self.role(pid);
+            if matches!(role, Role::Orphan) {
+                let zygotes: Vec<u32> = self.zygotes.keys().copied().collect();
+                zygotes.into_iter().for_each(|zygote| self.serve_zygote(zygote));
+                role = self.role(pid);
+            }
+            let Some((status, usage)) = bury(pid) else { continue };
+            self.kills.iter_mut().for_each(|kill| kill.forget(pid));
+            match role {
+                Role::Worker(key) => self.worker_ended(key, status, usage),
+                Role::Zygote(id) => self.zygote_ended(id, status),
+                Role::Orphan => {}
+            }
+        }
+    }
+
+    fn role(&self, pid: i32) -> Role {
+        if let Some((&key, _)) = self.workers.iter().find(|(_, worker)| worker.pid == pid) {
+            return Role::Worker(key);
+        }
+        match self.zygotes.iter().find(|(_, zygote)| zygote.pid == pid) {
+            Some((&id, _)) => Role::Zygote(id),
+            None => Role::Orphan,
+        }
+    }
+
+    fn drain_signals(&self) {
+        let mut buffer = [0_u8; 4 * size_of::<libc::signalfd_siginfo>()];
+        loop {
+            // SAFETY: pointer and size describe the buffer, which outlives the call.
+            let count = unsafe {
+                libc::read(self.signals.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len())
+            };
+            if count <= 0 {
+                return;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The client's standard error, written to without ever waiting for whoever reads it.
+//! The client's standard error, written to without ever blocking on its reader.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -8,20 +8,19 @@ use std::time::Duration;
 
 use crate::descriptor::{check, interest, wait};
 
-/// Queued bytes above which no more standard error is read from workers: one pipe's worth.
+/// Size of the queue at which workers' standard error is no longer read, bytes: one pipe's worth.
 const QUEUE_LIMIT: usize = 64 << 10;
-/// Largest write to a stream that may block: what a pipe that polls as writable always takes.
+/// Largest write to a stream that may block, bytes: a pipe that polls as writable always takes it.
 const CAREFUL_WRITE: usize = 4096;
 
-/// How a stream is written to.
+/// The way in which a stream is written to.
 #[derive(Debug, PartialEq, Eq)]
 enum Manner {
-    /// Never waits: a file, or a description of our own that does not block.
+    /// A write never blocks: the stream is a file, or a non-blocking description that the keeper opened.
     Plain,
-    /// A socket, which takes a flag for it.
+    /// A socket, which takes a flag that makes a write non-blocking.
     Socket,
-    /// A description shared with the client, whose mode is not ours to change: small writes after a
-    /// poll.
+    /// A description shared with the client, whose mode must not change: small writes after a poll.
     Careful,
 }
 
@@ -35,10 +34,10 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Takes the client's stream over.
+    /// Creates a sink for the client's stream.
     ///
-    /// A pipe or terminal is opened anew where that is possible, so that it can be non-blocking
-    /// without changing the mode that the client and its terminal's other programs share.
+    /// A pipe or terminal is reopened if possible, so that it can be non-blocking without changing the mode that the
+    /// client and the other programs of its terminal share.
     pub(super) fn new(target: OwnedFd) -> Self {
         let path = format!("/proc/self/fd/{}", target.as_raw_fd());
         let kind = std::fs::metadata(&path);
@@ -59,24 +58,25 @@ impl Sink {
         Self { target: Some(target), manner, queue: Vec::new(), blocked: false }
     }
 
-    /// Whether workers should be left waiting, as they would be with the stream itself.
+    /// Returns true if the workers' standard error should not be read, so that they block as they would on the stream
+    /// itself.
     pub(super) fn is_full(&self) -> bool {
         self.queue.len() >= QUEUE_LIMIT
     }
 
-    /// What to wait for before [`Sink::flush`] makes sense again, if the reader is slow.
+    /// Returns the descriptor to wait for before the next [`Sink::flush`], if the reader is slow.
     pub(super) fn blocked_on(&self) -> Option<BorrowedFd<'_>> {
         self.target.as_ref().filter(|_| self.blocked).map(AsFd::as_fd)
     }
 
-    /// Queues text. The queue is bounded by its users: they stop reading while it is full.
+    /// Queues text. The callers bound the queue: they stop reading while it is full.
     pub(super) fn push(&mut self, text: &[u8]) {
         if self.target.is_some() {
             self.queue.extend_from_slice(text);
         }
     }
 
-    /// Writes what can be written at once.
+    /// Writes as much of the queue as the stream takes without blocking.
     pub(super) fn flush(&mut self) {
         self.blocked = false;
         let mut written = 0;
@@ -99,9 +99,9 @@ impl Sink {
         }
     }
 
-    /// Writes the rest before the keeper ends, for as long as the reader keeps reading.
+    /// Writes the rest of the queue before the keeper ends, for as long as the reader keeps reading.
     pub(super) fn finish(&mut self) {
-        /// A reader that takes nothing for so long is taken for stopped.
+        /// Time after which a reader that takes no bytes counts as stopped.
         const PATIENCE: Duration = Duration::from_millis(50);
         self.flush();
         while let Some(target) = self.blocked_on() {
@@ -144,7 +144,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn a_reader_that_does_not_read_blocks_nobody_and_loses_nothing() {
+    fn a_reader_that_does_not_read_blocks_no_writer_and_loses_nothing() {
         let (reader, writer) = pipe().unwrap();
         let mut sink = Sink::new(writer);
         let text: Vec<u8> = (0..=255).cycle().take(300_000).collect();
@@ -168,7 +168,7 @@ mod tests {
         let (reader, writer) = crate::descriptor::socket_pair().unwrap();
         let mut sink = Sink::new(writer);
         drop(reader);
-        sink.push(b"nobody reads this\n");
+        sink.push(b"no process reads this\n");
         sink.flush();
         sink.push(b"nor this\n");
         assert!(sink.queue.is_empty() && sink.blocked_on().is_none());

@@ -1,4 +1,4 @@
-//! One process's standard error: read, kept for its exit notice, passed on line by line.
+//! The standard error of one process: kept for its exit notice, and forwarded line by line.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,23 +8,22 @@ use std::time::{Duration, Instant};
 use super::sink::Sink;
 use super::tail::Tail;
 
-/// A line longer than this is passed on in parts, bytes.
+/// Size above which a line is forwarded in parts, bytes.
 const LINE_LIMIT: usize = 4 << 10;
-/// How long the beginning of a line waits for its end: a prompt should appear soon, two halves of a
-/// line come sooner.
+/// Time that an incomplete line waits for its end: short enough for a prompt, long enough for two halves of a line.
 const LINE_PATIENCE: Duration = Duration::from_millis(50);
 
-/// The reading end of a pipe that is some process's descriptor 2.
+/// The reading end of a pipe that is a process's descriptor 2.
 #[derive(Debug)]
 pub(super) struct Stderr {
     reader: Option<File>,
     tail: Tail,
-    /// Whether it goes on to the client.
+    /// True if the text is forwarded to the client.
     forward: bool,
-    /// The beginning of a line, and since when it waits.
+    /// The incomplete line at the end, and the time since which it waits.
     partial: Vec<u8>,
     partial_since: Option<Instant>,
-    /// Whether the process still lives; what outlives it in its descent may still hold the pipe.
+    /// True while the process lives or its exit notice is due. Descendants that outlive it may still hold the pipe.
     pub(super) owned: bool,
 }
 
@@ -40,29 +39,29 @@ impl Stderr {
         }
     }
 
-    /// The descriptor to wait for, unless the sink is so full that the writer has to wait.
+    /// Returns the descriptor to wait for. Returns `None` while the sink is full, so that the process blocks.
     pub(super) fn interest(&self, sink: &Sink) -> Option<BorrowedFd<'_>> {
         self.reader.as_ref().filter(|_| !self.forward || !sink.is_full()).map(AsFd::as_fd)
     }
 
-    /// When the beginning of a line has waited long enough.
+    /// Returns the time at which the incomplete line is forwarded.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.partial_since.map(|since| since + LINE_PATIENCE)
     }
 
-    /// Whether nobody can write any more and nobody asks for the tail.
+    /// Returns true if no process can write any more and the tail is no longer needed.
     pub(super) fn is_over(&self) -> bool {
         self.reader.is_none() && !self.owned
     }
 
-    /// Reads once what there is.
+    /// Reads once from the pipe.
     pub(super) fn read(&mut self, sink: &mut Sink, now: Instant) {
         let mut buffer = [0; 16 << 10];
         self.read_into(&mut buffer, sink, now);
     }
 
-    /// Reads what the process had written before it died, without waiting for others that hold the
-    /// pipe, and takes the tail.
+    /// Reads all that the process wrote before it died and returns the tail. Does not wait for other processes that
+    /// hold the pipe.
     pub(super) fn last_words(&mut self, sink: &mut Sink, now: Instant) -> Vec<u8> {
         let mut rest = self.waiting();
         let mut buffer = [0; 16 << 10];
@@ -78,14 +77,14 @@ impl Stderr {
         std::mem::take(&mut self.tail).take()
     }
 
-    /// Passes the beginning of a line on that has waited too long.
+    /// Forwards an incomplete line that has waited too long.
     pub(super) fn tick(&mut self, sink: &mut Sink, now: Instant) {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             self.pass_on_partial(sink);
         }
     }
 
-    /// Bytes in the pipe.
+    /// Returns the number of bytes in the pipe.
     fn waiting(&self) -> usize {
         let mut count: libc::c_int = 0;
         if let Some(reader) = &self.reader {

@@ -1,19 +1,18 @@
-//! The last words of a process.
+//! The end of a process's standard error.
 
-/// How much of a process's standard error is kept for its exit notice, bytes: some fifty lines, a
-/// long traceback.
+/// Size of the standard error that is kept for an exit notice, bytes: some fifty lines, a long traceback.
 pub(super) const TAIL_LIMIT: usize = 4 << 10;
 
-/// Keeps the end of a stream.
+/// The end of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     bytes: Vec<u8>,
-    /// Whether something before `bytes` was dropped.
+    /// True if text before `bytes` was dropped.
     cut: bool,
 }
 
 impl Tail {
-    /// Adds what was read.
+    /// Appends text.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         if self.bytes.len() > 4 * TAIL_LIMIT {
@@ -21,7 +20,7 @@ impl Tail {
         }
     }
 
-    /// The last whole lines within [`TAIL_LIMIT`]; part of a line only if that one is longer.
+    /// Returns the last whole lines within [`TAIL_LIMIT`], or the end of the last line if that line alone is longer.
     pub(super) fn take(mut self) -> Vec<u8> {
         self.shorten();
         if self.cut

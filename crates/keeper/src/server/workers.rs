@@ -1,13 +1,13 @@
-//! Workers: announced, watched, buried.
+//! Workers: their announcement, supervision and end.
 
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::Server;
 use super::commands::tree_variables;
-use super::execute::{Execution, Outcome, Surroundings, execute};
+use super::execute::{Execution, Outcome, SpawnEnvironment, execute};
 use crate::descent::worker_mark;
 use crate::descriptor::{duplicate, process_handle};
-use crate::message::{Birth, Event, Exit, Program, WorkerKey};
+use crate::message::{Exit, KeeperEvent, Program, WorkerKey, WorkerStart};
 use crate::status::{ExitStatus, Usage};
 use crate::token::TreeToken;
 
@@ -17,16 +17,20 @@ pub(super) struct Worker {
     pub(super) pid: i32,
     pub(super) handle: Option<OwnedFd>,
     pub(super) stream: u64,
-    /// Whether the keeper sent it SIGKILL.
+    /// The count of out-of-memory kills before its start.
+    pub(super) ooms_before: u64,
+    /// True if the keeper sent it SIGKILL.
     pub(super) was_killed: bool,
-    /// For one that was executed: whether it runs. `None` once the client knows it.
+    /// The pipe that tells if the exec of this worker's program succeeded. `None` for a forked worker, and once the
+    /// client knows that the program runs.
     pub(super) outcome: Option<Outcome>,
 }
 
 impl Worker {
-    /// Takes on a child that is not reaped.
-    pub(super) fn new(pid: i32, stream: u64, outcome: Option<Outcome>) -> Self {
-        Self { pid, handle: process_handle(pid).ok(), stream, was_killed: false, outcome }
+    /// Creates the record of an unreaped child.
+    pub(super) fn new(pid: i32, stream: u64, ooms_before: u64, outcome: Option<Outcome>) -> Self {
+        let handle = process_handle(pid).ok();
+        Self { pid, handle, stream, ooms_before, was_killed: false, outcome }
     }
 }
 
@@ -35,14 +39,14 @@ impl Server {
         self.workers.insert(key, worker);
     }
 
-    /// Tells the client that a worker lives.
+    /// Tells the client that a worker has started.
     pub(super) fn announce(&mut self, key: WorkerKey) {
         let Some(worker) = self.workers.get(&key) else { return };
         let pid = worker.pid;
         let copy = |handle: &OwnedFd| duplicate(handle.as_fd(), 0).ok();
         let handle = worker.handle.as_ref().and_then(copy);
-        let birth = Birth { worker: key, pid, pidfd: None };
-        self.tell_with(&Event::Born(birth), handle.into_iter().collect());
+        let start = WorkerStart { worker: key, pid, pidfd: None };
+        self.tell_with(&KeeperEvent::Started(start), handle.into_iter().collect());
     }
 
     /// Executes a program as a worker.
@@ -56,24 +60,26 @@ impl Server {
         if self.is_taken(key) {
             return self.spawn_failed(key, "a worker of this slot and epoch exists already");
         }
-        let (stream, stderr) = match self.new_stream(program.stderr) {
+        let (stream, stderr) = match self.streams.add(program.stderr) {
             Ok(made) => made,
             Err(error) => return self.spawn_failed(key, &error.to_string()),
         };
         let mut variables = tree_variables(token);
         variables.push(worker_mark(key, token));
-        let around = Surroundings {
+        let around = SpawnEnvironment {
             variables,
             stderr: stderr.as_fd(),
             passed: descriptors.iter().map(AsFd::as_fd).collect(),
             descriptor_limit: self.descriptor_limit,
         };
+        let ooms_before = self.oom.count();
         match execute(program, around) {
             Ok(started) => {
-                self.add_worker(key, Worker::new(started.pid, stream, Some(started.outcome)));
+                let outcome = Some(started.outcome);
+                self.add_worker(key, Worker::new(started.pid, stream, ooms_before, outcome));
             }
             Err(error) => {
-                self.streams.remove(&stream);
+                self.streams.remove(stream);
                 self.spawn_failed(key, &error.to_string());
             }
         }
@@ -92,7 +98,7 @@ impl Server {
             Execution::Failed(errno) => {
                 let stream = worker.stream;
                 self.workers.remove(&key);
-                self.streams.remove(&stream);
+                self.streams.remove(stream);
                 let error = std::io::Error::from_raw_os_error(errno);
                 self.spawn_failed(key, &format!("the program could not be executed: {error}"));
             }
@@ -103,10 +109,11 @@ impl Server {
     pub(super) fn worker_ended(&mut self, key: WorkerKey, status: ExitStatus, usage: Usage) {
         self.settle_execution(key);
         let Some(worker) = self.workers.remove(&key) else { return };
-        let stderr_tail = self.last_words(worker.stream);
-        let struck = status.is_sigkill() && self.oom.has_struck();
+        // `last_words` takes the tail of the standard error. `struck`: the kernel's count of out-of-memory kills increased.
+        let stderr_tail = self.streams.last_words(worker.stream);
+        let struck = status.is_sigkill() && self.oom.has_struck(worker.ooms_before);
         let oom = struck && !worker.was_killed;
         let exit = Exit { worker: key, pid: worker.pid, status, oom, usage, stderr_tail };
-        self.tell(&Event::Exited(exit));
+        self.tell(&KeeperEvent::Exited(exit));
     }
 }

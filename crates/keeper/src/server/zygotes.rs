@@ -1,4 +1,4 @@
-//! Zygotes: started, asked to fork, given up.
+//! Zygotes: their start, their forks and their end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use super::Server;
 use super::commands::tree_variables;
-use super::execute::{Execution, Outcome, Surroundings, execute};
+use super::execute::{Execution, Outcome, SpawnEnvironment, execute};
 use super::workers::Worker;
 use crate::descriptor::{process_handle, signal_handle, socket_pair};
-use crate::message::{Event, Output, Program, WorkerKey, ZygoteEnd};
+use crate::message::{KeeperEvent, Output, Program, WorkerKey, ZygoteEnd};
 use crate::process_table::started_with;
 use crate::socket::{ask_for_credentials, receive, send};
 use crate::status::ExitStatus;
 use crate::token::{TREE_VARIABLE, TreeToken};
 use crate::zygote_frame::{ZYGOTE_FRAME_SIZE, ZygoteFrame};
 
-/// How long a zygote without a socket may take to exit: it may be writing a traceback.
+/// Time that a zygote without a socket may take to exit: it may be writing a traceback.
 const EXIT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A process that workers are forked from.
@@ -25,59 +25,62 @@ const EXIT_PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Zygote {
     pub(super) pid: i32,
     handle: Option<OwnedFd>,
-    /// Closed once it is told to stop.
+    /// The control socket; `None` after it was found closed.
     socket: Option<OwnedFd>,
+    /// The pipe that tells if the exec of the zygote's program succeeded.
     outcome: Outcome,
     stream: u64,
     stderr: Output,
     ready: bool,
-    /// Forks asked for by the client and not answered.
+    /// Forks that the client requested and that have no answer yet.
     pending: BTreeMap<WorkerKey, Pending>,
-    /// Of those, what the zygote's socket has not taken yet, with the descriptors that belong to
-    /// it.
+    /// The pending forks that the zygote's socket has not taken yet, with their descriptors.
     unsent: VecDeque<(WorkerKey, Vec<OwnedFd>)>,
-    /// When its socket was found closed: it should exit soon.
+    /// The time at which the keeper found the socket closed; the zygote should exit soon after.
     closed_at: Option<Instant>,
-    /// Why the keeper ended it, for the notice.
+    /// The reason for which the keeper killed the zygote, for [`KeeperEvent::ZygoteLost`].
     complaint: Option<&'static str>,
 }
 
-/// A worker that is not born yet.
+/// A worker that has not started yet.
 #[derive(Debug)]
 struct Pending {
     stream: u64,
-    /// The signal that the client wants it to get once it lives.
-    doom: Option<i32>,
+    /// The count of out-of-memory kills before its start.
+    ooms_before: u64,
+    /// The signal that the worker gets after its start.
+    pending_signal: Option<i32>,
 }
 
 impl Zygote {
-    /// What to poll its socket for.
+    /// Returns the control socket and the poll events to wait for.
     pub(super) fn interest(&self) -> Option<(BorrowedFd<'_>, libc::c_short)> {
         let waits = self.ready && !self.unsent.is_empty();
         let events = libc::POLLIN | if waits { libc::POLLOUT } else { 0 };
         self.socket.as_ref().map(|socket| (socket.as_fd(), events))
     }
 
-    /// Whether it forks what it is asked for.
+    /// Returns true if the zygote has reported that it is ready to fork.
     pub(super) const fn is_ready(&self) -> bool {
         self.ready
     }
 
-    /// Lets it exit: it reads an end of file. What it forks before still reports.
+    /// Makes the zygote exit, by an end of file on its socket. Workers that the zygote forks before it exits can still
+    /// announce themselves.
     pub(super) fn stop(&mut self) {
         if let Some(socket) = &self.socket {
             shut(socket, libc::SHUT_WR);
         }
     }
 
-    /// Remembers a signal for a worker that is not born yet.
-    pub(super) fn doom(&mut self, worker: WorkerKey, signal: i32) {
+    /// Stores a signal for a worker that has not started yet.
+    pub(super) fn signal_on_start(&mut self, worker: WorkerKey, signal: i32) {
         if let Some(pending) = self.pending.get_mut(&worker) {
-            pending.doom = Some(signal);
+            pending.pending_signal = Some(signal);
         }
     }
 
-    /// Sends what its socket takes.
+    /// Sends the pending forks, until the zygote's socket takes no more.
     fn flush(&mut self) {
         let Some(socket) = self.socket.as_ref().filter(|_| self.ready) else { return };
         while let Some((worker, descriptors)) = self.unsent.front() {
@@ -87,22 +90,22 @@ impl Zygote {
                     self.unsent.pop_front();
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // It is slow, or it is gone, which its exit will tell.
+                // The zygote is slow, or has ended; its end is reported when it is reaped.
                 Err(_) => return,
             }
         }
     }
 
-    /// When it is killed unless it exits before.
+    /// Returns the time at which the keeper kills the zygote unless it has exited.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let waits = self.closed_at.filter(|_| self.complaint.is_none());
         waits.map(|closed_at| closed_at + EXIT_PATIENCE)
     }
 
-    /// Kills it if it has not exited in time.
+    /// Kills the zygote if it has not exited by its deadline.
     pub(super) fn tick(&mut self, now: Instant) {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
-            self.condemn("it closed its control socket and did not exit");
+            self.condemn("the zygote closed its control socket and did not exit");
         }
     }
 
@@ -114,7 +117,7 @@ impl Zygote {
     fn condemn(&mut self, complaint: &'static str) {
         self.complaint.get_or_insert(complaint);
         if let Some(handle) = &self.handle {
-            // One that is dead already is reported by its exit.
+            // The kill fails only if the zygote is dead already; its exit is reported in any case.
             let _ = signal_handle(handle.as_fd(), libc::SIGKILL);
         }
     }
@@ -145,9 +148,9 @@ impl Server {
     ) -> io::Result<()> {
         let (socket, theirs) = socket_pair()?;
         ask_for_credentials(socket.as_fd())?;
-        let (stream, stderr) = self.new_stream(program.stderr)?;
+        let (stream, stderr) = self.streams.add(program.stderr)?;
         let passed = std::iter::once(theirs.as_fd()).chain(descriptors.iter().map(AsFd::as_fd));
-        let around = Surroundings {
+        let around = SpawnEnvironment {
             variables: tree_variables(token),
             stderr: stderr.as_fd(),
             passed: passed.collect(),
@@ -156,7 +159,7 @@ impl Server {
         let started = match execute(program, around) {
             Ok(started) => started,
             Err(error) => {
-                self.streams.remove(&stream);
+                self.streams.remove(stream);
                 return Err(error);
             }
         };
@@ -177,33 +180,34 @@ impl Server {
         Ok(())
     }
 
-    /// Asks a zygote for a worker; the answer is a birth or a failure, now or later.
+    /// Requests a worker from a zygote. The answer is a start or a failure, now or later.
     pub(super) fn spawn(&mut self, id: u32, worker: WorkerKey, descriptors: Vec<OwnedFd>) {
         if self.is_taken(worker) {
             return self.spawn_failed(worker, "a worker of this slot and epoch exists already");
         }
         let Some(output) = self.zygotes.get(&id).map(|zygote| zygote.stderr) else {
-            return self.spawn_failed(worker, "there is no such zygote");
+            return self.spawn_failed(worker, "the zygote does not exist");
         };
-        let (stream, stderr) = match self.new_stream(output) {
+        let (stream, stderr) = match self.streams.add(output) {
             Ok(made) => made,
             Err(error) => return self.spawn_failed(worker, &error.to_string()),
         };
+        let ooms_before = self.oom.count();
         if let Some(zygote) = self.zygotes.get_mut(&id) {
-            zygote.pending.insert(worker, Pending { stream, doom: None });
+            zygote.pending.insert(worker, Pending { stream, ooms_before, pending_signal: None });
             let passed = std::iter::once(stderr).chain(descriptors).collect();
             zygote.unsent.push_back((worker, passed));
             zygote.flush();
         }
     }
 
-    /// Whether a worker of that name lives or is to be born.
+    /// Returns true if a worker with this key lives or is pending.
     pub(super) fn is_taken(&self, worker: WorkerKey) -> bool {
         self.workers.contains_key(&worker)
             || self.zygotes.values().any(|zygote| zygote.pending.contains_key(&worker))
     }
 
-    /// Reads everything that a zygote and its newborn workers have sent, then sends what waits.
+    /// Reads all packets of a zygote and its new workers, then sends the pending forks.
     pub(super) fn serve_zygote(&mut self, id: u32) {
         let mut buffer = [0; ZYGOTE_FRAME_SIZE + 1];
         while let Some(zygote) = self.zygotes.get_mut(&id) {
@@ -215,7 +219,7 @@ impl Server {
                 }
                 Ok(packet) => match ZygoteFrame::decode(&buffer[..packet.size]) {
                     Some(frame) => self.take_frame(id, frame, packet.sender),
-                    None => zygote.condemn("it sent a malformed packet"),
+                    None => zygote.condemn("the zygote sent a malformed packet"),
                 },
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -235,10 +239,10 @@ impl Server {
         match frame {
             ZygoteFrame::Ready { pid } if sender == Some(pid) && pid == zygote.pid => {
                 if !std::mem::replace(&mut zygote.ready, true) {
-                    self.tell(&Event::ZygoteReady { zygote: id, pid });
+                    self.tell(&KeeperEvent::ZygoteReady { zygote: id, pid });
                 }
             }
-            ZygoteFrame::Born { worker, pid } if sender == Some(pid) => {
+            ZygoteFrame::Started { worker, pid } if sender == Some(pid) => {
                 match zygote.pending.remove(&worker) {
                     Some(pending) => self.welcome(worker, pid, &pending),
                     None => self.disown(pid),
@@ -246,49 +250,50 @@ impl Server {
             }
             ZygoteFrame::ForkFailed { worker, errno } => {
                 if let Some(pending) = zygote.pending.remove(&worker) {
-                    self.streams.remove(&pending.stream);
+                    self.streams.remove(pending.stream);
                     let error = io::Error::from_raw_os_error(errno);
                     self.spawn_failed(worker, &format!("the zygote could not fork: {error}"));
                 }
             }
-            _ => zygote.condemn("it sent a packet that is not its to send"),
+            _ => zygote.condemn("the zygote sent a packet that only the keeper may send"),
         }
     }
 
     fn welcome(&mut self, key: WorkerKey, pid: i32, pending: &Pending) {
+        // The worker is not yet the keeper's child, because its first parent still lives, or is dead and reaped already.
         if !super::reap::is_child(pid) {
-            self.streams.remove(&pending.stream);
+            self.streams.remove(pending.stream);
             self.disown(pid);
-            let text = "it announced itself before it was the keeper's child, or died before";
+            let text = "the worker announced itself before it was a child of the keeper, or died";
             return self.spawn_failed(key, text);
         }
-        self.add_worker(key, Worker::new(pid, pending.stream, None));
+        self.add_worker(key, Worker::new(pid, pending.stream, pending.ooms_before, None));
         self.announce(key);
-        if let (Some(signal), Some(token)) = (pending.doom, self.token.clone()) {
+        if let (Some(signal), Some(token)) = (pending.pending_signal, self.token.clone()) {
             self.kill(key, signal, &token);
         }
     }
 
-    /// Kills a process that takes itself for a worker and is none, if it is of this tree.
+    /// Kills a process that claims to be a worker but is not pending, if it belongs to this tree.
     fn disown(&self, pid: i32) {
         let Ok(handle) = process_handle(pid) else { return };
         let mark = self.token.as_ref().map(|token| format!("{TREE_VARIABLE}={token}"));
         if mark.is_some_and(|mark| started_with(pid, mark.as_bytes())) {
-            // One that is dead already does no harm.
+            // A failure means that the process is dead already.
             let _ = signal_handle(handle.as_fd(), libc::SIGKILL);
         }
     }
 
-    /// Reports a zygote that was just reaped, and the workers that it will not fork.
+    /// Reports a zygote that was just reaped, and the workers that it will not fork any more.
     pub(super) fn zygote_ended(&mut self, id: u32, status: ExitStatus) {
         if let Some(socket) = self.zygotes.get(&id).and_then(|zygote| zygote.socket.as_ref()) {
-            // From here on a late worker cannot announce itself and exits; what was announced is
+            // From here on a late worker cannot announce itself, so it exits. Announcements that were sent before are
             // still read.
             shut(socket, libc::SHUT_RD);
         }
         self.serve_zygote(id);
         let Some(mut zygote) = self.zygotes.remove(&id) else { return };
-        let mut stderr_tail = self.last_words(zygote.stream);
+        let mut stderr_tail = self.streams.last_words(zygote.stream);
         let end = match zygote.outcome.look() {
             Execution::Failed(errno) => {
                 stderr_tail = io::Error::from_raw_os_error(errno).to_string().into_bytes();
@@ -300,10 +305,10 @@ impl Server {
             stderr_tail.extend_from_slice(b"the keeper ended this zygote: ");
             stderr_tail.extend_from_slice(complaint.as_bytes());
         }
-        self.tell(&Event::ZygoteLost { zygote: id, end, stderr_tail });
+        self.tell(&KeeperEvent::ZygoteLost { zygote: id, end, stderr_tail });
         for (worker, pending) in zygote.pending {
-            self.streams.remove(&pending.stream);
-            self.spawn_failed(worker, "its zygote ended before the worker was born");
+            self.streams.remove(pending.stream);
+            self.spawn_failed(worker, "its zygote ended before the worker had started");
         }
     }
 }

@@ -1,12 +1,12 @@
-//! A process that waits to be a worker: told which one it is, it announces itself.
+//! A candidate: a process that waits to become a worker, and announces itself once it is one.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::look;
-use crate::birth::{BirthError, announce_birth};
 use crate::descriptor::{check, interest, wait};
 use crate::message::WorkerKey;
 use crate::socket::send;
+use crate::worker_start::{WorkerStartError, announce_start};
 use crate::zygote_frame::{ZYGOTE_FRAME_SIZE, ZygoteFrame};
 
 /// A candidate's end of its line.
@@ -17,18 +17,18 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// With the socket to the keeper, and its end of the line to the zygote.
+    /// Creates a candidate with the socket to the keeper and its end of the line to the zygote.
     pub(super) fn new(control: OwnedFd, line: OwnedFd) -> Self {
         Self { control, line }
     }
 
-    /// Waits until this process is given a worker to be: writes to its stderr pipe from then on, and is announced. `None`
-    /// when the zygote is gone.
+    /// Waits until this process is given a worker. From then on it writes to the worker's stderr pipe, and is announced
+    /// to the keeper. Returns `None` if the zygote is gone.
     ///
     /// # Errors
-    /// See [`BirthError`]; the process should exit.
-    pub fn wait(self) -> Result<Option<(WorkerKey, AtWork)>, BirthError> {
-        let failed = |call| move |source| BirthError::Call { call, source };
+    /// See [`WorkerStartError`]; the process should exit.
+    pub fn wait(self) -> Result<Option<(WorkerKey, AtWork)>, WorkerStartError> {
+        let failed = |call| move |source| WorkerStartError::Call { call, source };
         let mut buffer = [0; ZYGOTE_FRAME_SIZE + 1];
         let mut taken = look(&self.line, &mut buffer).map_err(failed("recvmsg"))?;
         let name = Name::of_this_process();
@@ -50,25 +50,25 @@ impl Candidate {
             // SAFETY: the source is owned, hence open; number 2 is standard error by convention.
             check(unsafe { libc::dup2(stderr.as_raw_fd(), 2) }).map_err(failed("dup2"))?;
         }
-        announce_birth(self.control.as_fd(), worker)?;
-        // A zygote that died meanwhile does not matter to a worker that the keeper knows.
+        announce_start(self.control.as_fd(), worker)?;
+        // The zygote may have died meanwhile, which does not matter to a worker that the keeper knows.
         let _ = send(self.line.as_fd(), &[b"."], &[]);
         Ok(Some((worker, AtWork { _line: self.line })))
     }
 }
 
-/// Held by a new worker until it is at work; its zygote forks nothing ahead meanwhile, which would take the core that the
-/// worker needs.
+/// A guard that a new worker holds until it is at work. Meanwhile its zygote forks no stand-by, which would take the
+/// core that the worker needs.
 #[derive(Debug)]
 pub struct AtWork {
     _line: OwnedFd,
 }
 
-/// What lists of processes call this one.
+/// The name of a process in process lists.
 #[derive(Debug, Clone, Copy)]
-struct Name([libc::c_char; 16]);
+struct Name([u8; 16]);
 
-/// A stand-by's name: its command line is that of every worker.
+/// The name of a stand-by, whose command line equals that of every worker.
 const STAND_BY_NAME: Name = Name::new(b"gristmill-next");
 
 impl Name {
@@ -76,7 +76,7 @@ impl Name {
         let mut name = [0; 16];
         let mut place = 0;
         while place < text.len() {
-            name[place] = text[place].cast_signed();
+            name[place] = text[place];
             place += 1;
         }
         Self(name)
@@ -84,7 +84,7 @@ impl Name {
 
     fn of_this_process() -> Self {
         let mut name = Self([0; 16]);
-        // SAFETY: the kernel writes 16 bytes at most.
+        // SAFETY: the kernel writes at most 16 bytes.
         unsafe { libc::prctl(libc::PR_GET_NAME, name.0.as_mut_ptr()) };
         name
     }

@@ -1,13 +1,14 @@
-//! The zygote's end of its socket: which candidates it is to fork, and which worker each of them becomes.
+//! The zygote's end of its socket: it decides when to fork candidates, and which worker each of them becomes.
 //!
-//! Every worker begins as a *candidate*: a process that was forked for whatever worker is asked for next, and that sleeps
-//! on a socket of its own until it is given one. One candidate is forked ahead, the *stand-by*: a worker that is lost is
-//! replaced without a fork. It has run no initializer and no task, is known to nobody but its zygote, and exits with it.
+//! Every worker begins as a *candidate*: a process that was forked for the next requested worker, and that sleeps on a
+//! socket of its own until it is given one. One candidate is forked ahead, the *stand-by*, so that a lost worker is
+//! replaced without a fork. The stand-by has run no initializer and no task, is known only to its zygote, and exits
+//! with it.
 //!
-//! Guarantees: each worker asked for is announced by its candidate, or reported as failed. A candidate's socket says how far
-//! it is: a byte when its worker is announced, the end when the worker is at work or dead.
+//! Guarantees: each requested worker is announced by its candidate or reported as failed. A candidate's socket shows
+//! its state: a byte when its worker is announced, the end of file when the worker is at work or dead.
 //!
-//! Not here: the fork itself, and what a candidate does before it waits.
+//! The fork itself, and the steps of a candidate before it waits, are done by the caller.
 
 mod candidate;
 #[cfg(test)]
@@ -26,77 +27,80 @@ use crate::zygote_frame::{ZYGOTE_FRAME_SIZE, ZygoteFrame};
 
 pub use candidate::{AtWork, Candidate};
 
-/// A worker that was asked for, with the descriptors that belong to it.
-type Order = (WorkerKey, Vec<OwnedFd>);
+/// A requested worker, with its descriptors.
+type WorkerRequest = (WorkerKey, Vec<OwnedFd>);
 
-/// What a zygote is to do.
+/// The next step of a zygote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZygoteStep {
-    /// Fork a candidate: [`Zygote::adopt`] it, or [`Zygote::give_up`].
+    /// Fork a candidate, then call [`Zygote::adopt`], or [`Zygote::give_up`] if the fork failed.
     Fork,
-    /// Load a part of what later workers may need, which the first ones did not wait for: until [`Zygote::finish_warming`].
-    /// No stand-by is forked before.
+    /// Load one more part of the preload (modules that only later workers may need). If nothing is left to load, call
+    /// [`Zygote::finish_warming`]. No stand-by is forked before that call.
     WarmUp,
-    /// Run the handlers of signals that have come, if any.
+    /// Run the handlers of signals that have arrived, if any: a signal may have interrupted the wait.
     Look,
-    /// Exit: the keeper has hung up, and has what it asked for.
+    /// Exit: the keeper has closed its end, and all its requests are answered.
     Exit,
 }
 
-/// A candidate that has been given a worker.
+/// An assigned candidate: it was given a worker, and may not have announced it yet.
 #[derive(Debug)]
-struct Birth {
+struct PendingStart {
     worker: WorkerKey,
     socket: OwnedFd,
     announced: bool,
 }
 
-/// A zygote's knowledge of its candidates.
+/// The state of a zygote: its candidates and pending requests.
 #[derive(Debug)]
 pub struct Zygote {
     control: OwnedFd,
     stand_by: Option<OwnedFd>,
-    /// Whether a stand-by is to be forked: once after each birth, so that one that dies of itself is not forked for ever.
+    /// True if a stand-by should be forked. It is set when an assigned candidate is at work or dead, and unset by the
+    /// next fork, so that a stand-by that dies by itself is not forked again and again.
     wants_stand_by: bool,
-    orders: VecDeque<Order>,
-    births: Vec<Birth>,
-    /// The keeper wants no more workers than it has asked for.
+    requests: VecDeque<WorkerRequest>,
+    starting: Vec<PendingStart>,
+    /// True if the keeper will request no more workers.
     hung_up: bool,
-    warmth: Warmth,
-    /// How many descriptors its workers may have; the zygote itself takes what it can get.
+    /// The state of the preload.
+    warmth: PreloadState,
+    /// The limit on descriptors for its workers; the zygote itself raises its own to the maximum.
     descriptor_limit: Option<libc::rlimit>,
 }
 
-/// Whether what later workers may need is loaded.
+/// The state of the preload: the loading of modules that only later workers may need. The names here call it warming up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Warmth {
-    /// Not before a first worker was asked for.
+enum PreloadState {
+    /// No worker was requested yet.
     Cold,
-    /// Once this time has come.
+    /// The preload is due at this time.
     Due(Instant),
+    /// The preload is complete.
     Warm,
 }
 
-/// How long the first workers have the machine for themselves.
+/// Time between the first request for a worker and the preload: the first workers have the machine for themselves.
 const WARM_UP_PAUSE: Duration = Duration::from_millis(100);
 
 impl Zygote {
-    /// Takes over the socket to the keeper.
+    /// Creates a zygote with the socket to the keeper.
     #[must_use]
     pub fn new(control: OwnedFd) -> Self {
         Self {
             control,
             stand_by: None,
             wants_stand_by: false,
-            orders: VecDeque::new(),
-            births: Vec::new(),
+            requests: VecDeque::new(),
+            starting: Vec::new(),
             hung_up: false,
-            warmth: Warmth::Cold,
+            warmth: PreloadState::Cold,
             descriptor_limit: raise_descriptor_limit(),
         }
     }
 
-    /// Tells the keeper that workers can be asked for.
+    /// Tells the keeper that it can request workers.
     ///
     /// # Errors
     /// The keeper is gone.
@@ -105,7 +109,7 @@ impl Zygote {
         send_patiently(self.control.as_fd(), &frame)
     }
 
-    /// The two ends of a new candidate's socket: the zygote's, and the candidate's.
+    /// Creates the two ends of a new candidate's socket (its *line*): the zygote's and the candidate's.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -113,32 +117,33 @@ impl Zygote {
         socket_pair()
     }
 
-    /// Waits until something is to be done.
+    /// Waits until the zygote has a step to do.
     ///
     /// # Errors
-    /// The keeper's packets are not a keeper's, or it is gone.
+    /// The keeper's packets are invalid, or it is gone.
     pub fn next_step(&mut self) -> io::Result<ZygoteStep> {
         self.next_step_by(Instant::now)
     }
 
-    /// As [`Self::next_step`], with a clock of the caller's.
+    /// Waits like [`Self::next_step`], with the caller's clock.
     fn next_step_by(&mut self, now: impl Fn() -> Instant) -> io::Result<ZygoteStep> {
         loop {
             self.hand_out();
             let pause = self.pause(now());
-            let is_idle = self.births.is_empty() && self.stand_by.is_none();
-            let forks_ahead = self.warmth == Warmth::Warm && self.wants_stand_by && is_idle;
-            match (self.orders.is_empty(), self.hung_up) {
+            let is_idle = self.starting.is_empty() && self.stand_by.is_none();
+            let forks_ahead = self.warmth == PreloadState::Warm && self.wants_stand_by && is_idle;
+            match (self.requests.is_empty(), self.hung_up) {
                 (false, _) => return Ok(ZygoteStep::Fork),
                 (true, true) => return Ok(ZygoteStep::Exit),
                 (true, false) if forks_ahead => return Ok(ZygoteStep::Fork),
                 (true, false) => {}
             }
             let mut polled = vec![interest(&self.control, libc::POLLIN)];
-            let candidates = self.births.iter().map(|birth| &birth.socket).chain(&self.stand_by);
+            let candidates =
+                self.starting.iter().map(|pending| &pending.socket).chain(&self.stand_by);
             polled.extend(candidates.map(|socket| interest(socket, libc::POLLIN)));
             if !wait(&mut polled, pause)? {
-                // Due, and nobody has to wait for it.
+                // The preload is due, and no event waits.
                 if pause == Some(Duration::ZERO) {
                     return Ok(ZygoteStep::WarmUp);
                 }
@@ -147,48 +152,49 @@ impl Zygote {
                 }
                 return Ok(ZygoteStep::Look);
             }
-            let mut has_news = polled.iter().map(|entry| entry.revents != 0);
-            let from_keeper = has_news.next() == Some(true);
-            let from_candidates: Vec<bool> = has_news.collect();
+            let mut is_readable = polled.iter().map(|entry| entry.revents != 0);
+            let from_keeper = is_readable.next() == Some(true);
+            let from_candidates: Vec<bool> = is_readable.collect();
             self.hear_candidates(&from_candidates)?;
             if from_keeper {
                 self.hear_keeper()?;
             }
-            if self.warmth == Warmth::Cold && !self.orders.is_empty() {
-                self.warmth = Warmth::Due(now() + WARM_UP_PAUSE);
+            if self.warmth == PreloadState::Cold && !self.requests.is_empty() {
+                self.warmth = PreloadState::Due(now() + WARM_UP_PAUSE);
             }
         }
     }
 
-    /// Nothing more is to be loaded.
+    /// Records that the preload is complete.
     pub fn finish_warming(&mut self) {
-        self.warmth = Warmth::Warm;
+        self.warmth = PreloadState::Warm;
     }
 
-    /// How long until it is to warm up.
+    /// Returns the time until the preload is due, or `None` if it is not due at any time.
     fn pause(&self, now: Instant) -> Option<Duration> {
         match self.warmth {
-            Warmth::Due(due) => Some(due.saturating_duration_since(now)),
-            Warmth::Cold | Warmth::Warm => None,
+            PreloadState::Due(due) => Some(due.saturating_duration_since(now)),
+            PreloadState::Cold | PreloadState::Warm => None,
         }
     }
 
-    /// Takes on the candidate at the other end of a line.
+    /// Adopts the candidate at the other end of the socket `line` as the stand-by.
     pub fn adopt(&mut self, line: OwnedFd) {
         self.wants_stand_by = false;
         self.stand_by = Some(line);
     }
 
-    /// There is no candidate: reports the worker that it was for.
+    /// Records that no candidate could be forked, and reports the worker of the oldest order as failed.
     ///
     /// # Errors
     /// The keeper is gone.
     pub fn give_up(&mut self, errno: i32) -> io::Result<()> {
         self.wants_stand_by = false;
-        self.orders.pop_front().map_or(Ok(()), |(worker, _)| self.report_failure(worker, errno))
+        self.requests.pop_front().map_or(Ok(()), |(worker, _)| self.report_failure(worker, errno))
     }
 
-    /// In a candidate's process: lets go of everything that is the zygote's.
+    /// Converts the zygote, in a candidate's process, into the candidate. Drops all state of the zygote. `line` is the
+    /// candidate's end of its socket.
     #[must_use]
     pub fn into_candidate(self, line: OwnedFd) -> Candidate {
         if let Some(limit) = &self.descriptor_limit {
@@ -198,20 +204,20 @@ impl Zygote {
         Candidate::new(self.control, line)
     }
 
-    /// Gives the first worker in line to the stand-by.
+    /// Gives the worker of the oldest order to the stand-by.
     fn hand_out(&mut self) {
-        let Some((worker, descriptors)) = self.orders.front() else { return };
+        let Some((worker, descriptors)) = self.requests.front() else { return };
         let Some(line) = self.stand_by.take() else { return };
         let frame = ZygoteFrame::Fork(*worker).encode();
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        // One that died while it stood by takes no packet: another is forked.
+        // A stand-by that has died takes no packet. The order then stays in the queue, so the next step is a fork.
         if send(line.as_fd(), &[&frame], &borrowed).is_ok() {
-            self.births.push(Birth { worker: *worker, socket: line, announced: false });
-            self.orders.pop_front();
+            self.starting.push(PendingStart { worker: *worker, socket: line, announced: false });
+            self.requests.pop_front();
         }
     }
 
-    /// Reads what the keeper has sent.
+    /// Reads the requests of the keeper.
     fn hear_keeper(&mut self) -> io::Result<()> {
         let mut buffer = [0; ZYGOTE_FRAME_SIZE + 1];
         loop {
@@ -224,28 +230,29 @@ impl Zygote {
             else {
                 return Err(io::ErrorKind::InvalidData.into());
             };
-            self.orders.push_back((worker, packet.descriptors));
+            self.requests.push_back((worker, packet.descriptors));
         }
     }
 
-    /// Reads what candidates have sent: births first, the stand-by behind them, as they were polled.
-    fn hear_candidates(&mut self, have_news: &[bool]) -> io::Result<()> {
-        let births = std::mem::take(&mut self.births);
-        if have_news.get(births.len()) == Some(&true) {
+    /// Reads the packets of the assigned candidates. Drops the stand-by if its socket has any event: it has died.
+    /// `are_readable` holds one flag for each start, then one for the stand-by.
+    fn hear_candidates(&mut self, are_readable: &[bool]) -> io::Result<()> {
+        let starting = std::mem::take(&mut self.starting);
+        if are_readable.get(starting.len()) == Some(&true) {
             self.stand_by = None;
         }
-        for (mut birth, &has_news) in births.into_iter().zip(have_news) {
-            let packet = if has_news { look(&birth.socket, &mut [0])? } else { None };
+        for (mut pending, &is_readable) in starting.into_iter().zip(are_readable) {
+            let packet = if is_readable { look(&pending.socket, &mut [0])? } else { None };
             match packet {
                 Some(packet) if packet.size == 0 => {
                     self.wants_stand_by = true;
-                    if !birth.announced {
-                        self.report_failure(birth.worker, libc::ECHILD)?;
+                    if !pending.announced {
+                        self.report_failure(pending.worker, libc::ECHILD)?;
                     }
                 }
                 other => {
-                    birth.announced |= other.is_some();
-                    self.births.push(birth);
+                    pending.announced |= other.is_some();
+                    self.starting.push(pending);
                 }
             }
         }
@@ -258,7 +265,7 @@ impl Zygote {
     }
 }
 
-/// A packet, if there is one. The end of the line is an empty one.
+/// Reads a packet, if there is one. The end of the socket gives an empty packet.
 fn look(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<Packet>> {
     loop {
         match receive(socket.as_fd(), buffer) {
@@ -266,7 +273,7 @@ fn look(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<Packet>> {
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock => return Ok(None),
                 io::ErrorKind::Interrupted => {}
-                // A peer that died with packets unread.
+                // The peer died with packets unread.
                 io::ErrorKind::ConnectionReset => {
                     return Ok(Some(Packet::end()));
                 }

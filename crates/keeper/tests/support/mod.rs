@@ -7,11 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use gristmill_keeper::{
-    Birth, Commands, Event, Events, Exit, ExitStatus, KeeperOptions, Output, Program, WorkerKey,
-    launch,
+    Commands, Events, Exit, ExitStatus, KeeperEvent, KeeperOptions, Output, Program, WorkerKey,
+    WorkerStart, launch,
 };
 
-/// What the slots of `roles.py` do. The epoch is the exit code, the signal, or the number of lines.
+/// The slots of `roles.py` and their actions. The epoch is the exit code, the signal, or the number of lines.
 pub const LEAVE: u16 = 0;
 pub const CRASH: u16 = 1;
 pub const WRITE_MUCH: u16 = 2;
@@ -22,19 +22,19 @@ pub const RUN_ESCAPING_PROGRAM: u16 = 6;
 pub const LEAVE_THE_PIPE: u16 = 7;
 pub const DESCRIBE_WORLD: u16 = 8;
 
-/// The executable of the keeper under test.
+/// Reads the executable of the keeper under test.
 pub fn image() -> Vec<u8> {
     std::fs::read(env!("CARGO_BIN_EXE_gristmill-keeper")).unwrap()
 }
 
-/// The path of `python3`.
+/// Returns the path of `python3`.
 pub fn python() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     let mut candidates = std::env::split_paths(&path).map(|directory| directory.join("python3"));
     candidates.find(|candidate| candidate.is_file()).expect("python3 is needed for these tests")
 }
 
-/// A program that runs Python with these arguments.
+/// Returns a program that runs Python with these arguments.
 pub fn python_program(arguments: &[&str]) -> Program {
     let python = python().as_os_str().as_bytes().to_vec();
     let start = [python, b"-S".to_vec(), b"-B".to_vec()];
@@ -49,7 +49,7 @@ pub fn python_program(arguments: &[&str]) -> Program {
     }
 }
 
-/// A program that runs a file of this folder.
+/// Returns a program that runs a file of this folder.
 pub fn script(name: &str, more: &[&str]) -> Program {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
     let arguments: Vec<&str> =
@@ -62,17 +62,17 @@ fn environment() -> Vec<Vec<u8>> {
     variables.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat()).collect()
 }
 
-/// A keeper and what its processes report.
+/// A keeper and the reports of its processes.
 pub struct Tree {
     pub commands: Commands,
     pub events: Events,
     reports: BufReader<PipeReader>,
     report_writer: PipeWriter,
-    seen: Vec<Event>,
+    seen: Vec<KeeperEvent>,
 }
 
 impl Tree {
-    /// A keeper whose workers' standard error goes nowhere.
+    /// Starts a keeper whose workers' standard error is discarded.
     pub fn new() -> Self {
         let null = std::fs::File::create("/dev/null").unwrap();
         Self::with(KeeperOptions { stderr: Some(null.into()), ..KeeperOptions::default() })
@@ -85,18 +85,18 @@ impl Tree {
         Self { commands, events, reports, report_writer, seen: Vec::new() }
     }
 
-    /// A keeper with a zygote, number 1, that is ready.
+    /// Starts a keeper with a zygote, number 1, and waits until it is ready.
     pub fn with_zygote() -> Self {
         let mut tree = Self::new();
         tree.start_zygote(1);
         tree
     }
 
-    /// Starts a zygote and returns its process id once it is ready.
+    /// Starts a zygote. Returns its process id once it is ready.
     pub fn start_zygote(&mut self, id: u32) -> i32 {
         self.start_program(id, script("roles.py", &[]));
         self.expect(|event| match event {
-            Event::ZygoteReady { zygote, pid } if *zygote == id => Some(*pid),
+            KeeperEvent::ZygoteReady { zygote, pid } if *zygote == id => Some(*pid),
             _ => None,
         })
     }
@@ -105,23 +105,23 @@ impl Tree {
         self.commands.start_zygote(id, program, &[self.report_writer.as_fd()]).unwrap();
     }
 
-    /// Where a worker reports.
+    /// Returns the pipe end to which a worker reports.
     pub fn report_writer(&self) -> BorrowedFd<'_> {
         self.report_writer.as_fd()
     }
 
-    /// Forks a worker and waits for its birth.
-    pub fn spawn(&mut self, slot: u16, epoch: u32) -> Birth {
+    /// Forks a worker and waits for its start.
+    pub fn spawn(&mut self, slot: u16, epoch: u32) -> WorkerStart {
         let worker = WorkerKey::new(slot, epoch);
         self.commands.spawn(1, worker, &[]).unwrap();
-        self.born(worker)
+        self.started(worker)
     }
 
-    pub fn born(&mut self, worker: WorkerKey) -> Birth {
+    pub fn started(&mut self, worker: WorkerKey) -> WorkerStart {
         self.expect(|event| match event {
-            Event::Born(birth) if birth.worker == worker => {
-                let pidfd = birth.pidfd.as_ref().map(|pidfd| pidfd.try_clone().unwrap());
-                Some(Birth { worker, pid: birth.pid, pidfd })
+            KeeperEvent::Started(start) if start.worker == worker => {
+                let pidfd = start.pidfd.as_ref().map(|pidfd| pidfd.try_clone().unwrap());
+                Some(WorkerStart { worker, pid: start.pid, pidfd })
             }
             _ => None,
         })
@@ -129,13 +129,13 @@ impl Tree {
 
     pub fn exited(&mut self, worker: WorkerKey) -> Exit {
         self.expect(|event| match event {
-            Event::Exited(exit) if exit.worker == worker => Some(exit.clone()),
+            KeeperEvent::Exited(exit) if exit.worker == worker => Some(exit.clone()),
             _ => None,
         })
     }
 
-    /// Waits for the event that `pick` takes; others are kept for later.
-    pub fn expect<T>(&mut self, pick: impl Fn(&Event) -> Option<T>) -> T {
+    /// Waits for the event that `pick` accepts; other events are kept for later.
+    pub fn expect<T>(&mut self, pick: impl Fn(&KeeperEvent) -> Option<T>) -> T {
         let found = self.seen.iter().position(|event| pick(event).is_some());
         if let Some(position) = found {
             return pick(&self.seen.remove(position)).unwrap();
@@ -149,14 +149,14 @@ impl Tree {
         }
     }
 
-    /// The next line that a worker reported.
+    /// Reads the next line that a worker reported.
     pub fn report(&mut self) -> String {
         let mut line = String::new();
         self.reports.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
-    /// A handle of the next process that reported itself.
+    /// Returns a handle of the next process that reported itself.
     pub fn reported_process(&mut self) -> OwnedFd {
         process(&self.report())
     }
@@ -172,7 +172,7 @@ impl Tree {
     }
 }
 
-/// The handle of a process that reported itself as `pid N`.
+/// Returns the handle of a process that reported itself as `pid N`.
 pub fn process(line: &str) -> OwnedFd {
     let pid: i32 = line.strip_prefix("pid ").expect("a process id").parse().unwrap();
     handle(pid)
@@ -182,7 +182,7 @@ pub fn handle(pid: i32) -> OwnedFd {
     // SAFETY: the call takes two integers and returns a new descriptor or an error.
     let handle = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     assert!(handle >= 0, "process {pid} is gone already");
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     unsafe { OwnedFd::from_raw_fd(handle.try_into().unwrap()) }
 }
 
@@ -192,7 +192,7 @@ fn poll(process: &impl AsRawFd, timeout_ms: i32) -> bool {
     unsafe { libc::poll(&raw mut entry, 1, timeout_ms) == 1 }
 }
 
-/// Waits until a process is dead, for ever if need be.
+/// Waits until a process is dead, without a time limit.
 pub fn wait_for_death(process: &impl AsRawFd) {
     while !poll(process, -1) {}
 }
@@ -201,7 +201,7 @@ pub fn is_alive(process: &impl AsRawFd) -> bool {
     !poll(process, 0)
 }
 
-/// Signals a process that a test started.
+/// Sends a signal to a process that a test started.
 pub fn signal(pid: i32, signal: i32) {
     // SAFETY: the call takes two integers.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);

@@ -1,39 +1,42 @@
-//! Numpy arrays of plain numbers, without numpy's headers: through the buffer protocol on the way out and one call of
-//! `numpy.empty` on the way in.
+//! Numpy arrays of plain numbers, without numpy's headers: read through the buffer protocol, and created with one call
+//! of `numpy.empty`.
 //!
-//! Layout: order (`C` or `F`), numpy's type character, the number of dimensions, each extent in 64 bits, the data
-//! (or the index of the block that it is in).
+//! Layout: order (`C` or `F`), numpy's type character, number of dimensions, each extent in 64 bits, the data (or the
+//! index of the block that holds it).
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 
-use super::decode::malformed;
-use super::{BlockSink, BlockSource, Encoded, tag, with_buffer};
+use super::outcome::{EncodeResult, malformed};
+use super::{BlockSink, BlockSource, tag, with_buffer};
 use crate::object::Owned;
 use gristmill_shm::BLOCK_MIN;
 
-/// Numpy's limit is 64 from version 2; more are left to pickle.
+/// Numpy's limit is 64 from version 2 on; arrays with more dimensions than this are left to pickle.
 const DIMENSIONS_MAX: usize = 32;
-/// The type characters that mean the same to the buffer protocol and to numpy.
+/// Type characters with the same meaning in the buffer protocol and in numpy.
 const PLAIN: &[u8] = b"?bBhHiIlLqQefd";
 
-/// Knows numpy's array type once the first array was seen; importing numpy is never this crate's doing.
+/// Numpy's array type, learned from the first array that is encoded. Encoding does not import numpy.
 #[derive(Debug, Default)]
 pub struct ArrayTypes {
     array: OnceLock<usize>,
+    /// The first element types seen that have no metadata.
+    plain: [OnceLock<Py<PyAny>>; 4],
 }
 
 impl ArrayTypes {
-    /// Nothing seen yet.
+    /// Creates an empty set of types.
     pub const fn new() -> Self {
-        Self { array: OnceLock::new() }
+        Self { array: OnceLock::new(), plain: [const { OnceLock::new() }; 4] }
     }
 
-    /// Whether `kind` is exactly `numpy.ndarray`.
+    /// Returns whether `kind` is exactly `numpy.ndarray`.
     pub fn is_array(&self, kind: *mut ffi::PyTypeObject) -> bool {
         if let Some(&known) = self.array.get() {
             return known == kind as usize;
@@ -43,7 +46,8 @@ impl ArrayTypes {
         name == c"numpy.ndarray" && *self.array.get_or_init(|| kind as usize) == kind as usize
     }
 
-    /// Appends an array, or finds it foreign: not contiguous, or of another element type.
+    /// Appends an array. Returns `Foreign` if it is not contiguous, has too many dimensions, or has an element type without
+    /// a native form (see `numpy_character` and `Self::has_metadata`).
     ///
     /// # Safety
     /// The caller holds the interpreter; `object` is a live array.
@@ -52,16 +56,44 @@ impl ArrayTypes {
         object: *mut ffi::PyObject,
         out: &mut Vec<u8>,
         blocks: &mut dyn BlockSink,
-    ) -> Encoded {
-        // SAFETY: passed on from the caller; the buffer's memory is valid inside of the closure.
+    ) -> EncodeResult {
+        // SAFETY: the caller guarantees it.
+        if unsafe { self.has_metadata(object) } {
+            return EncodeResult::Foreign;
+        }
+        // SAFETY: the caller guarantees it; the buffer's memory is valid within the closure.
         let encoded = unsafe { with_buffer(object, |buffer| write_buffer(buffer, out, blocks)) };
-        encoded.unwrap_or(Encoded::Foreign)
+        encoded.unwrap_or(EncodeResult::Foreign)
     }
 
-    /// Reads an array off the front of `bytes`; gives it and the rest.
+    /// Returns whether the element type of an array has metadata, which has no native form.
+    ///
+    /// # Safety
+    /// The same as for [`Self::encode`].
+    unsafe fn has_metadata(&self, object: *mut ffi::PyObject) -> bool {
+        // SAFETY: the caller holds the interpreter.
+        let py = unsafe { Python::assume_attached() };
+        // SAFETY: the array is live.
+        let array = unsafe { Bound::from_borrowed_ptr(py, object) };
+        let Ok(dtype) = array.getattr(intern!(py, "dtype")) else { return false };
+        let plain = &self.plain;
+        if plain.iter().any(|known| known.get().is_some_and(|known| dtype.is(known))) {
+            return false;
+        }
+        let metadata = dtype.getattr(intern!(py, "metadata"));
+        let has_metadata = metadata.is_ok_and(|metadata| !metadata.is_none());
+        if !has_metadata && let Some(free) = plain.iter().find(|known| known.get().is_none()) {
+            // The answer can be kept: an element type never gains metadata, and numpy has one type object for each
+            // plain type.
+            let _ = free.set(dtype.unbind());
+        }
+        has_metadata
+    }
+
+    /// Reads an array off the front of `bytes`. Returns it and the rest.
     ///
     /// # Errors
-    /// `ValueError` for malformed bytes; what numpy raises.
+    /// `ValueError` for malformed bytes; any exception that numpy raises.
     pub fn decode<'a>(
         &self,
         py: Python<'_>,
@@ -108,7 +140,7 @@ impl ArrayTypes {
     }
 }
 
-/// Bytes of one element of the type that a type character names.
+/// Returns the bytes of one element for a type character.
 fn item_size(kind: u8) -> u64 {
     match kind {
         b'?' | b'b' | b'B' => 1,
@@ -128,26 +160,28 @@ fn numpy_character(format: &CStr) -> Option<u8> {
     }
 }
 
+/// Writes the contents of a buffer as an array. Returns `Foreign` if the array has no native form.
+///
 /// # Safety
 /// `buffer` is a filled-in contiguous buffer whose memory stays valid during the call.
 unsafe fn write_buffer(
     buffer: &ffi::Py_buffer,
     out: &mut Vec<u8>,
     blocks: &mut dyn BlockSink,
-) -> Encoded {
+) -> EncodeResult {
     let dimensions = usize::try_from(buffer.ndim).unwrap_or(usize::MAX);
-    // SAFETY: the format of a buffer asked for with PyBUF_FORMAT is a C string, or null for bytes.
+    // SAFETY: the format of a buffer requested with PyBUF_FORMAT is a C string, or null for bytes.
     let kind = (!buffer.format.is_null())
         .then(|| unsafe { CStr::from_ptr(buffer.format) })
         .and_then(numpy_character);
     let (Some(kind), Ok(count)) = (kind, u8::try_from(dimensions)) else {
-        return Encoded::Foreign;
+        return EncodeResult::Foreign;
     };
     if dimensions > DIMENSIONS_MAX {
-        return Encoded::Foreign;
+        return EncodeResult::Foreign;
     }
     // SAFETY: `buffer` is filled in.
-    let is_c = unsafe { ffi::PyBuffer_IsContiguous(buffer, b'C'.cast_signed()) } != 0;
+    let is_c = unsafe { ffi::PyBuffer_IsContiguous(buffer, c_char::from_ne_bytes(*b"C")) } != 0;
     let size = buffer.len.cast_unsigned();
     let is_block = size >= BLOCK_MIN && blocks.takes();
     let tag = if is_block { tag::ARRAY_IN_BLOCK } else { tag::ARRAY };
@@ -160,21 +194,21 @@ unsafe fn write_buffer(
     if is_block {
         // SAFETY: a contiguous buffer is `len` readable bytes; an array in the arena holds its block.
         let stored = unsafe { blocks.store(buffer.buf.cast(), size, buffer.readonly != 0) };
-        let Some(index) = stored else { return Encoded::Unstored };
+        let Some(index) = stored else { return EncodeResult::Unstored };
         out.extend_from_slice(&index.to_le_bytes());
-        return Encoded::Native;
+        return EncodeResult::Native;
     }
     if buffer.len > 0 {
-        // SAFETY: a contiguous buffer that is not empty is `len` readable bytes at `buf`.
+        // SAFETY: a contiguous, non-empty buffer is `len` readable bytes at `buf`.
         let data = unsafe {
             std::slice::from_raw_parts(buffer.buf.cast::<u8>(), buffer.len.cast_unsigned())
         };
         out.extend_from_slice(data);
     }
-    Encoded::Native
+    EncodeResult::Native
 }
 
-/// An array over the buffer of `memory`, which it keeps alive.
+/// Makes an array over the buffer of `memory`, which the array keeps alive.
 fn view(py: Python<'_>, memory: Owned, shape: &[u64], kind: u8, order: u8) -> PyResult<Owned> {
     let array = py.import("numpy")?.getattr("ndarray")?.call1((
         pyo3::types::PyTuple::new(py, shape)?,
@@ -187,11 +221,11 @@ fn view(py: Python<'_>, memory: Owned, shape: &[u64], kind: u8, order: u8) -> Py
     Ok(Owned::from_bound(array))
 }
 
-/// Copies `data` into a new array of just that size.
+/// Copies `data` into a new array of exactly that size.
 fn fill(py: Python<'_>, array: &Bound<'_, PyAny>, data: &[u8]) -> PyResult<()> {
     let mut buffer = MaybeUninit::<ffi::Py_buffer>::zeroed();
     let flags = ffi::PyBUF_ANY_CONTIGUOUS | ffi::PyBUF_WRITABLE;
-    // SAFETY: `array` is live; the buffer is writable, contiguous and as long as checked, and released at the end.
+    // SAFETY: `array` is live; the buffer is writable, contiguous and as long as checked, and is released at the end.
     unsafe {
         if ffi::PyObject_GetBuffer(array.as_ptr(), buffer.as_mut_ptr(), flags) < 0 {
             return Err(PyErr::fetch(py));

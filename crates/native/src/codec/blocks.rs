@@ -1,29 +1,29 @@
-//! Large parts of payloads: blocks of the arena instead of bytes of the payload.
+//! Large parts of payloads: stored in blocks of the arena instead of in the payload.
 
 use std::mem::MaybeUninit;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::malformed;
+use super::outcome::malformed;
 use crate::object::Owned;
 
-/// Takes large parts in.
+/// Storage for large parts while a value is encoded.
 pub trait BlockSink {
-    /// Whether there is a place for large parts beside the payload at all.
+    /// Returns whether large parts can be stored beside the payload at all.
     fn takes(&self) -> bool {
         true
     }
 
-    /// The index of a block with these bytes: a copy, or, if they are in the arena and cannot change, their very place.
-    /// `None` when there is no memory: the sink knows why.
+    /// Returns the index of a block with these bytes: a copy, or their own block if they are in the arena and cannot
+    /// change. Returns `None` if there is no memory; the sink then has the error.
     ///
     /// # Safety
-    /// `data` is `size` readable bytes; they belong to an object that holds its block if they are in the arena.
+    /// `data` is `size` readable bytes. If they are in the arena, they belong to an object that holds their block.
     unsafe fn store(&mut self, data: *const u8, size: usize, is_readonly: bool) -> Option<u32>;
 }
 
-/// No place for large parts: they stay in the payload.
+/// A sink that takes no large parts: they stay in the payload.
 impl BlockSink for () {
     fn takes(&self) -> bool {
         false
@@ -34,22 +34,22 @@ impl BlockSink for () {
     }
 }
 
-/// Gives them out.
+/// Access to large parts while a value is decoded.
 pub trait BlockSource {
-    /// The bytes of a block, which stay valid while the source is borrowed. Other processes may write to them.
+    /// Returns the bytes of a block, which stay valid while the source is borrowed. Other processes may write to them.
     ///
     /// # Errors
-    /// `ValueError`: there is no such block.
+    /// `ValueError` if there is no such block.
     fn bytes(&self, index: u32) -> PyResult<(*const u8, usize)>;
 
-    /// An object with the buffer of a block, as writable as values from this source are to be.
+    /// Returns an object with the buffer of a block, writable if values from this source should be.
     ///
     /// # Errors
-    /// As [`Self::bytes`]; `MemoryError`.
+    /// The errors of [`Self::bytes`]; `MemoryError`.
     fn memory(&self, py: Python<'_>, index: u32) -> PyResult<Owned>;
 }
 
-/// No blocks at all.
+/// A source without blocks.
 impl BlockSource for () {
     fn bytes(&self, index: u32) -> PyResult<(*const u8, usize)> {
         Err(malformed(&format!("it names block {index} and has none")))
@@ -60,7 +60,7 @@ impl BlockSource for () {
     }
 }
 
-/// Runs `body` with the contiguous buffer of an object; `None` when it has none.
+/// Runs `body` with the contiguous buffer of an object. Returns `None` if the object has none.
 ///
 /// # Safety
 /// The caller holds the interpreter; `object` is live.

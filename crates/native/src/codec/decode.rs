@@ -1,93 +1,22 @@
-//! Bytes to values.
+//! Decoding of bytes to values.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use super::arguments::{Arguments, ParentValues};
+use super::outcome::malformed;
 use super::scalar::decode_scalar;
 use super::{ArrayTypes, BlockSource, DEPTH_MAX, tag};
 use crate::object::Owned;
 
-/// Gives the values of a task's parents to the decoder.
-pub trait Parents {
-    /// The value of parent `index`, a new reference; an error when there is none of that index or it does not decode.
-    ///
-    /// # Errors
-    /// The Python exception that the call of the task is to raise.
-    fn parent(&mut self, py: Python<'_>, index: u16) -> PyResult<Owned>;
-}
-
-/// No parents: for results.
-impl Parents for () {
-    fn parent(&mut self, _py: Python<'_>, index: u16) -> PyResult<Owned> {
-        Err(malformed(&format!("it names parent {index} of a value that has none")))
-    }
-}
-
-/// What a payload is that cannot be read.
-pub fn malformed(what: &str) -> PyErr {
-    pyo3::exceptions::PyValueError::new_err(format!(
-        "a payload cannot be decoded: {what}; client and worker are out of step or memory was damaged"
-    ))
-}
-
-/// The arguments of one call, in the form that `PyObject_Vectorcall` takes.
-pub struct Arguments {
-    /// One free place (which the callee may use), then positional and named values; new references.
-    values: Vec<*mut ffi::PyObject>,
-    positional: usize,
-    names: Option<Owned>,
-}
-
-impl Arguments {
-    /// An empty set whose storage can be used for many calls.
-    pub fn new() -> Box<Self> {
-        Box::new(Self { values: vec![std::ptr::null_mut()], positional: 0, names: None })
-    }
-
-    /// Calls `function` with the arguments and drops them.
-    ///
-    /// # Safety
-    /// The caller holds the interpreter; `function` is a live object.
-    pub unsafe fn call(&mut self, function: *mut ffi::PyObject) -> *mut ffi::PyObject {
-        let names = self.names.as_ref().map_or(std::ptr::null_mut(), Owned::as_ptr);
-        // SAFETY: `values` holds a free place and then as many live objects as the counts say.
-        let result = unsafe {
-            ffi::PyObject_Vectorcall(
-                function,
-                self.values.as_ptr().add(1),
-                self.positional | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET,
-                names,
-            )
-        };
-        self.clear();
-        result
-    }
-
-    /// Drops the arguments.
-    pub fn clear(&mut self) {
-        for value in self.values.drain(1..) {
-            // SAFETY: each value is a reference that this set owns, and `decode_call` ran under the interpreter.
-            unsafe { ffi::Py_DECREF(value) };
-        }
-        self.positional = 0;
-        self.names = None;
-    }
-}
-
-impl Drop for Arguments {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
-
 /// Decodes a call into `arguments`, which must be empty.
 ///
 /// # Errors
-/// The exception that decoding raised; `arguments` may then be partly filled and is to be cleared.
+/// The exception that decoding raised; `arguments` may then be partly filled, and the caller must clear it.
 pub fn decode_call(
     py: Python<'_>,
     bytes: &[u8],
-    parents: &mut impl Parents,
+    parents: &mut impl ParentValues,
     (arrays, blocks): (&ArrayTypes, &dyn BlockSource),
     arguments: &mut Arguments,
 ) -> PyResult<()> {
@@ -102,7 +31,8 @@ pub fn decode_call(
     }
 }
 
-/// As [`decode_call`], if there is nothing but positional arguments without parts; else false, and `arguments` are empty.
+/// Does the same as [`decode_call`] if all arguments are positional scalars. Otherwise returns false and leaves
+/// `arguments` empty.
 #[inline]
 pub fn decode_scalars(_py: Python<'_>, bytes: &[u8], arguments: &mut Arguments) -> bool {
     let [tag::CALL, positional, 0, rest @ ..] = bytes else { return false };
@@ -118,7 +48,7 @@ pub fn decode_scalars(_py: Python<'_>, bytes: &[u8], arguments: &mut Arguments) 
     let is_complete = rest.is_empty() && arguments.values.len() == arguments.positional + 1;
     if !is_complete {
         arguments.clear();
-        // No memory: the general way will find that too, and say so.
+        // If there was no memory, the general path also finds that, and reports it.
         // SAFETY: as above.
         unsafe { ffi::PyErr_Clear() };
     }
@@ -128,11 +58,11 @@ pub fn decode_scalars(_py: Python<'_>, bytes: &[u8], arguments: &mut Arguments) 
 fn decode_native_call(
     py: Python<'_>,
     bytes: &[u8],
-    parents: &mut impl Parents,
+    parents: &mut impl ParentValues,
     (arrays, blocks): (&ArrayTypes, &dyn BlockSource),
     arguments: &mut Arguments,
 ) -> PyResult<()> {
-    let mut decoder = Decoder { py, rest: bytes, parents, arrays, blocks, depth: 0, owed: 0 };
+    let mut decoder = ValueDecoder { py, rest: bytes, parents, arrays, blocks, depth: 0, owed: 0 };
     let (positional, named) = decoder.call_counts()?;
     arguments.positional = positional;
     arguments.values.reserve(positional + named as usize);
@@ -148,25 +78,7 @@ fn decode_native_call(
     decoder.end()
 }
 
-impl Arguments {
-    /// Fills in the arguments of a pickled call.
-    pub(super) fn fill(
-        &mut self,
-        positional: &Bound<'_, pyo3::types::PyTuple>,
-        named: &Bound<'_, pyo3::types::PyDict>,
-    ) -> PyResult<()> {
-        self.positional = positional.len();
-        self.values.extend(positional.iter().map(|value| value.into_ptr()));
-        if !named.is_empty() {
-            self.values.extend(named.values().iter().map(|value| value.into_ptr()));
-            let names = named.keys().to_tuple();
-            self.names = Some(Owned::from_bound(names.into_any()));
-        }
-        Ok(())
-    }
-}
-
-/// The value in `bytes`, if it is one without parts and there is memory for it: a look before [`decode_value`].
+/// Returns the value in `bytes` if it is a scalar and there is memory for it: a fast path before [`decode_value`].
 #[inline]
 pub fn decode_only_scalar(py: Python<'_>, bytes: &[u8]) -> Option<Owned> {
     // SAFETY: `py` proves that we hold the interpreter.
@@ -182,7 +94,7 @@ pub fn decode_only_scalar(py: Python<'_>, bytes: &[u8]) -> Option<Owned> {
 pub fn decode_value(
     py: Python<'_>,
     bytes: &[u8],
-    parents: &mut impl Parents,
+    parents: &mut impl ParentValues,
     arrays: &ArrayTypes,
     blocks: &dyn BlockSource,
 ) -> PyResult<Owned> {
@@ -192,26 +104,26 @@ pub fn decode_value(
     if let Some(&(tag::PICKLE | tag::PICKLE_WITH_BLOCKS)) = bytes.first() {
         return super::pickle::load_pickle(py, bytes, parents, blocks);
     }
-    let mut decoder = Decoder { py, rest: bytes, parents, arrays, blocks, depth: 0, owed: 0 };
+    let mut decoder = ValueDecoder { py, rest: bytes, parents, arrays, blocks, depth: 0, owed: 0 };
     let value = decoder.value()?;
     decoder.end()?;
     Ok(value)
 }
 
-/// Reads values off the front of `rest`.
-pub struct Decoder<'a, 'py, P> {
+/// A reader of values off the front of `rest`.
+pub struct ValueDecoder<'a, 'py, P> {
     py: Python<'py>,
     rest: &'a [u8],
     parents: &'a mut P,
     arrays: &'a ArrayTypes,
     blocks: &'a dyn BlockSource,
     depth: u32,
-    /// Elements that the containers around this place still lack.
+    /// Elements that the enclosing containers still lack.
     owed: usize,
 }
 
-impl<'a, P: Parents> Decoder<'a, '_, P> {
-    /// Takes `count` bytes.
+impl<'a, P: ParentValues> ValueDecoder<'a, '_, P> {
+    /// Takes `count` bytes off the front.
     #[inline]
     fn take(&mut self, count: usize) -> PyResult<&'a [u8]> {
         let (taken, rest) =
@@ -230,15 +142,15 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
 
     fn count(&mut self) -> PyResult<u32> {
         let count = u32::from_le_bytes(self.array()?);
-        // Each element needs a byte at least, here and in the containers around: all counts together cannot make us
-        // allocate more than the payload justifies.
+        // Each element needs at least a byte, here and in the enclosing containers: so all counts together cannot make
+        // us allocate more than the payload justifies.
         if (count as usize).saturating_add(self.owed) > self.rest.len() {
             return Err(malformed("it counts more elements than it has bytes"));
         }
         Ok(count)
     }
 
-    /// The counts of positional and named arguments, from the tag on.
+    /// Reads the tag of a call and its counts of positional and named arguments.
     #[inline]
     fn call_counts(&mut self) -> PyResult<(usize, u32)> {
         let [tag] = self.array()?;
@@ -258,7 +170,7 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
     }
 
     fn end(&self) -> PyResult<()> {
-        if self.rest.is_empty() { Ok(()) } else { Err(malformed("it goes on behind its end")) }
+        if self.rest.is_empty() { Ok(()) } else { Err(malformed("it has bytes behind its end")) }
     }
 
     #[inline]
@@ -303,6 +215,10 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
             }
             tag::PARENT => {
                 let index = u16::from_le_bytes(self.array()?);
+                self.parents.parent(self.py, index.into())
+            }
+            tag::FAR_PARENT => {
+                let index = u32::from_le_bytes(self.array()?);
                 self.parents.parent(self.py, index)
             }
             tag::BYTES_IN_BLOCK => {
@@ -368,7 +284,7 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
         Owned::or_raise(self.py, object)
     }
 
-    /// The names of arguments: CPython trusts its callers that they are strings.
+    /// Reads the names of arguments and checks that they are strings, because CPython does not check that.
     fn names(&mut self, count: u32) -> PyResult<Owned> {
         let names = self.tuple(count)?;
         for index in 0..(count as usize).cast_signed() {
@@ -385,8 +301,8 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
 
     fn tuple(&mut self, count: u32) -> PyResult<Owned> {
         let count = (count as usize).cast_signed();
-        // SAFETY: a new tuple's items are set once each, in order, before anybody else sees it; dropping it early drops
-        // those that were set.
+        // SAFETY: each item of the new tuple is set once, in order, before other code sees the tuple; dropping it early
+        // drops the items that were set.
         unsafe {
             let tuple = Owned::or_raise(self.py, ffi::PyTuple_New(count))?;
             self.owed += count.cast_unsigned();
@@ -416,7 +332,7 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
 
     fn dict(&mut self) -> PyResult<Owned> {
         let count = self.count()?;
-        // SAFETY: `dict` is a dict, and `key` and `value` are live; setting an item takes references of its own.
+        // SAFETY: `dict` is a dict, and `key` and `value` are live; setting an item takes its own references.
         unsafe {
             let dict = Owned::or_raise(self.py, ffi::PyDict_New())?;
             for _ in 0..count {

@@ -1,18 +1,23 @@
-//! The way out for values without a native form: `gristmill._pickling`, which is cloudpickle with futures as holes.
+//! The pickled form of values without a native form: `gristmill._pickling`, cloudpickle with placeholders for futures.
 
 use gristmill_shm::BLOCK_MIN;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
-use super::decode::{Arguments, Parents, malformed};
-use super::{BlockSink, BlockSource, Encoded, tag, with_buffer};
+use super::arguments::{Arguments, ParentValues};
+use super::outcome::{EncodeResult, malformed};
+use super::{BlockSink, BlockSource, tag, with_buffer};
+use crate::made_once::MadeOnce;
 use crate::object::Owned;
 
 const WRITER: &str = "gristmill._pickling";
 const READER: &str = "gristmill._unpickling";
 
-/// Appends a pickled call; gives the futures among its arguments, in the order of their indices as parents.
+/// The function that reads pickles, looked up once: no module can be imported while the interpreter shuts down.
+static LOAD: MadeOnce<Py<PyAny>> = MadeOnce::new();
+
+/// Appends a pickled call. Returns the futures among its arguments, in the order of their indices as parents.
 ///
 /// # Errors
 /// `UnpicklableError`, which names the offending part.
@@ -21,7 +26,7 @@ pub fn pickle_call<'py>(
     named: Option<&Bound<'py, PyDict>>,
     out: &mut Vec<u8>,
     blocks: &mut dyn BlockSink,
-) -> PyResult<(Encoded, Bound<'py, PyList>)> {
+) -> PyResult<(EncodeResult, Bound<'py, PyList>)> {
     let module = positional.py().import(WRITER)?;
     let buffers = PyList::empty(positional.py());
     let (pickled, futures): (Bound<'py, PyAny>, Bound<'py, PyList>) = module
@@ -38,7 +43,7 @@ pub fn pickle_value(
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
     blocks: &mut dyn BlockSink,
-) -> PyResult<Encoded> {
+) -> PyResult<EncodeResult> {
     let buffers = PyList::empty(value.py());
     let pickled = value
         .py()
@@ -52,43 +57,43 @@ fn append(
     buffers: &Bound<'_, PyList>,
     out: &mut Vec<u8>,
     blocks: &mut dyn BlockSink,
-) -> PyResult<Encoded> {
+) -> PyResult<EncodeResult> {
     let bytes = pickled.cast::<PyBytes>()?.as_bytes();
     let is_large = bytes.len() >= BLOCK_MIN && blocks.takes();
     if buffers.is_empty() && !is_large {
         out.push(tag::PICKLE);
         out.extend_from_slice(bytes);
-        return Ok(Encoded::Native);
+        return Ok(EncodeResult::Native);
     }
     let count = u32::try_from(buffers.len() + usize::from(is_large))?;
     out.push(tag::PICKLE_WITH_BLOCKS);
     out.extend_from_slice(&count.to_le_bytes());
     let large = is_large.then(|| pickled.clone());
     for object in buffers.iter().chain(large) {
-        // SAFETY: the buffer of a live object, and the interpreter is held.
+        // SAFETY: the object is live, and the interpreter is held.
         let stored = unsafe {
             with_buffer(object.as_ptr(), |buffer| {
                 blocks.store(buffer.buf.cast(), buffer.len.cast_unsigned(), buffer.readonly != 0)
             })
         };
         let stored = stored.ok_or_else(|| PyBufferError::new_err("a buffer is not contiguous"))?;
-        let Some(index) = stored else { return Ok(Encoded::Unstored) };
+        let Some(index) = stored else { return Ok(EncodeResult::Unstored) };
         out.extend_from_slice(&index.to_le_bytes());
     }
     if !is_large {
         out.extend_from_slice(bytes);
     }
-    Ok(Encoded::Native)
+    Ok(EncodeResult::Native)
 }
 
-/// Reads a pickle, whose holes are parents, from its tag on.
+/// Loads a pickle whose placeholders are parents. `bytes` begin with the tag.
 ///
 /// # Errors
-/// Whatever unpickling raises.
+/// Any exception that unpickling raises.
 pub fn load_pickle(
     py: Python<'_>,
     bytes: &[u8],
-    parents: &mut impl Parents,
+    parents: &mut impl ParentValues,
     blocks: &dyn BlockSource,
 ) -> PyResult<Owned> {
     let (indices, inline) = split(bytes)?;
@@ -103,23 +108,32 @@ pub fn load_pickle(
     } else {
         PyBytes::new(py, inline).into_any()
     };
-    // SAFETY: a live object; the bytes are copied out at once.
+    // SAFETY: the object is live; the bytes are copied out at once.
     let count = unsafe {
         with_buffer(data.as_ptr(), |buffer| {
-            (buffer.len >= 2).then(|| *buffer.buf.cast::<[u8; 2]>())
+            (buffer.len >= 4).then(|| *buffer.buf.cast::<[u8; 4]>())
         })
     };
-    // A pickle of ours begins with the number of parents that it names, all of them 0 to that number.
+    // Our pickles begin with the count of the parents that they refer to, numbered from 0 without gaps.
     let count = count.flatten().ok_or_else(|| malformed("a pickle is too short"))?;
     let values = PyDict::new(py);
-    for index in 0..u16::from_le_bytes(count) {
+    for index in 0..u32::from_le_bytes(count) {
         values.set_item(index, parents.parent(py, index)?.into_bound(py))?;
     }
-    let value = py.import(READER)?.call_method1("load", (data, values, buffers))?;
+    let value = load(py)?.call1((data, values, buffers))?;
     Ok(Owned::from_bound(value))
 }
 
-/// The indices of a pickle's blocks, and the bytes behind them.
+/// Returns the function that reads a pickle. The first call imports it.
+///
+/// # Errors
+/// Any exception that the import raises.
+pub fn load(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    let load = LOAD.get_or_make(py, || Ok(py.import(READER)?.getattr("load")?.unbind()))?;
+    Ok(load.bind(py))
+}
+
+/// Splits a payload into the indices of its blocks and the bytes behind them.
 fn split(bytes: &[u8]) -> PyResult<(Vec<u32>, &[u8])> {
     let short = || malformed("a pickle is too short");
     let (&kind, rest) = bytes.split_first().ok_or_else(short)?;
@@ -136,7 +150,7 @@ fn split(bytes: &[u8]) -> PyResult<(Vec<u32>, &[u8])> {
 pub(super) fn load_call(
     py: Python<'_>,
     bytes: &[u8],
-    parents: &mut impl Parents,
+    parents: &mut impl ParentValues,
     blocks: &dyn BlockSource,
     arguments: &mut Arguments,
 ) -> PyResult<()> {

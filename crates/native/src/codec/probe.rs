@@ -1,21 +1,21 @@
-//! The codec by itself, for its tests: payloads in and out without an engine between.
+//! The codec alone, for its tests: encoding and decoding without an engine between.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::{
-    Arguments, ArrayTypes, Encoded, decode_call, decode_value, encode_value, pickle_value,
+    Arguments, ArrayTypes, EncodeResult, decode_call, decode_value, encode_value, pickle_value,
 };
 use crate::object::Owned;
 
-/// The payload of a result.
+/// Encodes a value as the payload of a result.
 #[pyfunction]
 pub fn encode_payload<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     let mut out = Vec::new();
     // SAFETY: the interpreter is held and `value` is live.
     if unsafe { encode_value(value.as_ptr(), &mut out, &ArrayTypes::new(), &mut ()) }
-        == Encoded::Foreign
+        == EncodeResult::Foreign
     {
         out.clear();
         let _ = pickle_value(value, &mut out, &mut ())?;
@@ -23,7 +23,7 @@ pub fn encode_payload<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyB
     Ok(PyBytes::new(value.py(), &out))
 }
 
-/// The value in the payload of a result.
+/// Decodes the payload of a result.
 #[pyfunction]
 pub fn decode_payload<'py>(py: Python<'py>, payload: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     decode_value(py, payload, &mut (), &ArrayTypes::new(), &()).map(|value| value.into_bound(py))

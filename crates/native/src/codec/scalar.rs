@@ -1,4 +1,4 @@
-//! Values without parts, which most small tasks take and give: handled before anything is set up for all others.
+//! Scalars, which most small tasks take and return: handled before the set-up that other values need.
 
 use std::ffi::c_int;
 
@@ -6,7 +6,8 @@ use pyo3::ffi;
 
 use super::tag;
 
-/// Appends the encoding of a number, a truth value or `None`; false, and nothing appended, for anything else.
+/// Appends the encoding of a number, a truth value or `None`. For any other object it returns false and appends
+/// nothing.
 ///
 /// # Safety
 /// The caller holds the interpreter; `object` is a live object.
@@ -34,10 +35,10 @@ pub unsafe fn encode_scalar(object: *mut ffi::PyObject, out: &mut Vec<u8>) -> bo
     }
 }
 
-/// False beyond 64 bits.
+/// Appends the encoding of an integer. Returns false if it needs more than 64 bits.
 ///
 /// # Safety
-/// As for [`encode_scalar`]; `object` is an `int`.
+/// The same as for [`encode_scalar`]; `object` is an `int`.
 #[inline]
 unsafe fn encode_integer(object: *mut ffi::PyObject, out: &mut Vec<u8>) -> bool {
     let mut overflow: c_int = 0;
@@ -58,15 +59,15 @@ unsafe fn encode_integer(object: *mut ffi::PyObject, out: &mut Vec<u8>) -> bool 
     true
 }
 
-/// Makes the scalar in front of `bytes`: a new reference, or null with an exception set, and how many bytes it is.
-/// `None`: nothing of the kind is there.
+/// Creates the scalar at the front of `bytes`. Returns a new reference, or null with an exception set, and the size in
+/// bytes. Returns `None` if `bytes` do not begin with a scalar.
 ///
 /// # Safety
 /// The caller holds the interpreter.
 #[inline]
 pub unsafe fn decode_scalar(bytes: &[u8]) -> Option<(*mut ffi::PyObject, usize)> {
     let (&tag, rest) = bytes.split_first()?;
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         Some(match tag {
             tag::INT8 => (ffi::PyLong_FromLong(i8::from_le_bytes(*rest.first_chunk()?).into()), 2),

@@ -1,14 +1,16 @@
-//! Settings of an engine, and its start with the first task.
+//! Settings of an engine, and its start at the first task.
 
 use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use gristmill_client::{
-    BlobOptions, Client, ClientOptions, Config, LinkUse, Program, SpreadOptions, Supply, Topology,
-    Window, memory_copy,
+    BlobOptions, BroadcastOptions, BroadcastTopology, Client, ClientOptions, Config, LinkUse,
+    Program, Supply, Window, memory_copy,
 };
-use gristmill_wire::peer::{Ask, Grant};
+use gristmill_shm::ArenaOptions;
+use gristmill_wire::peer::{LeaseGrant, LeaseRequest};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -16,37 +18,37 @@ use pyo3::types::{PyBytes, PyWeakrefReference};
 
 use super::Engine;
 use crate::error;
-use crate::steward::PythonSteward;
+use crate::stager::PythonStager;
 
 /// The keeper's executable, compiled with the module.
 static KEEPER_IMAGE: &[u8] = include_bytes!(env!("GRISTMILL_KEEPER_IMAGE"));
-/// What the file in memory is called that holds the caller's world.
-const WORLD_NAME: &CStr = c"gristmill-world";
-/// Bytes of each ring: two thousand small records, and a quarter of it is the largest inline payload.
+/// Name of the file in memory that holds the caller's worker environment.
+const WORKER_ENVIRONMENT_NAME: &CStr = c"gristmill-environment";
+/// Bytes of each ring: room for two thousand small records. The largest inline payload is a quarter of it.
 const RING_SIZE: u32 = 256 << 10;
 
-/// What `Executor.__init__` was given.
+/// The arguments of `Executor.__init__`.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    workers: u16,
+    pub workers: u16,
     tasks_per_worker: u32,
     spawn: bool,
-    /// Its workers are on other nodes.
+    /// True if its workers are on other nodes.
     pub has_nodes: bool,
     window: Window,
     task_limit: u64,
     pub block_when_full: bool,
     supply: Supply,
-    /// Bytes that contexts may take.
+    /// Maximum bytes for contexts.
     context_memory: u64,
-    /// How large arguments come to nodes.
-    spread: SpreadOptions,
+    /// Options of the broadcast of large arguments to nodes.
+    spread: BroadcastOptions,
 }
 
 /// All settings of one engine.
 pub struct Settings {
     limits: Limits,
-    /// The executor itself, weakly: it owns us.
+    /// A weak reference to the executor itself, which owns these settings.
     object: Py<PyWeakrefReference>,
 }
 
@@ -59,10 +61,10 @@ impl std::ops::Deref for Settings {
 }
 
 impl Settings {
-    /// The executor's object.
+    /// Returns the executor's object.
     ///
     /// # Errors
-    /// It is gone already.
+    /// `RuntimeError` if it is gone already.
     pub fn engine<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let object = self.object.bind(py).call0()?;
         if object.is_none() {
@@ -75,7 +77,7 @@ impl Settings {
 
 #[pymethods]
 impl Engine {
-    /// Stores the settings; called once, by `Executor.__init__`.
+    /// Stores the settings. `Executor.__init__` calls this once.
     #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
     #[pyo3(signature = (*, workers, tasks_per_worker, spawn, spin_us, task_limit, block_when_full, has_nodes=false, memory=u64::MAX, gpus=0, fanout=2, topology="peers", context_memory=u64::MAX))]
     fn _configure(
@@ -103,7 +105,7 @@ impl Engine {
             block_when_full,
             supply: Supply { memory, gpus: first_gpus(gpus) },
             context_memory,
-            spread: SpreadOptions { fanout, topology: read_topology(topology)? },
+            spread: BroadcastOptions { fanout, topology: read_topology(topology)? },
         };
         let object = PyWeakrefReference::new(slf)?.unbind();
         slf.get()
@@ -113,45 +115,38 @@ impl Engine {
     }
 }
 
-/// The first `count` GPUs, a bit each.
+/// Returns the set of the first `count` GPUs, one bit each.
 fn first_gpus(count: u32) -> u16 {
     (0..count.min(u16::BITS)).fold(0, |set, device| set | (1 << device))
 }
 
-fn read_topology(name: &str) -> PyResult<Topology> {
+fn read_topology(name: &str) -> PyResult<BroadcastTopology> {
     match name {
-        "client" => Ok(Topology::Client),
-        "peers" => Ok(Topology::Peers),
-        "groups" => Ok(Topology::Groups),
+        "client" => Ok(BroadcastTopology::Client),
+        "peers" => Ok(BroadcastTopology::Peers),
+        "groups" => Ok(BroadcastTopology::Groups),
         other => Err(PyValueError::new_err(format!("{other:?} is no topology"))),
     }
 }
 
-/// A quarter of the machine's memory at about 250 bytes a task, 16 million at most.
+/// Returns the default limit of tasks: at about 250 bytes a task they fill a quarter of the memory that the machine or
+/// the control group allows. At most 16 million.
 fn default_task_limit() -> u64 {
-    // SAFETY: two questions without arguments in memory.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) * libc::sysconf(libc::_SC_PAGESIZE) };
-    (bytes.unsigned_abs() / 4 / 250).clamp(1000, 16_000_000)
-}
-
-/// The cores that this process may use: affinity and cgroup counted in.
-#[pyfunction]
-pub fn cpu_count() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    (gristmill_machine::memory().usable / 4 / 250).clamp(1000, 16_000_000)
 }
 
 impl Engine {
-    /// The settings.
+    /// Returns the settings.
     ///
     /// # Errors
-    /// `RuntimeError`: `__init__` was not called.
+    /// `RuntimeError` if `__init__` was not called.
     pub fn settings(&self) -> PyResult<&Settings> {
         self.settings
             .get()
             .ok_or_else(|| PyRuntimeError::new_err("Executor.__init__ was not called"))
     }
 
-    /// The client, started with the first task.
+    /// Returns the client; the first call starts it.
     ///
     /// # Errors
     /// `StartError`; `ForkedProcessError` in a forked child.
@@ -163,10 +158,10 @@ impl Engine {
         }
     }
 
-    /// As [`Self::running_client`], for a task that calls `function`.
+    /// Does the same as [`Self::running_client`], for a task that calls `function`.
     ///
     /// # Errors
-    /// As [`Self::running_client`].
+    /// The same as for [`Self::running_client`].
     ///
     /// # Safety
     /// `function` is a live object.
@@ -186,7 +181,7 @@ impl Engine {
         }
     }
 
-    /// Refuses to touch an engine of the parent process.
+    /// Fails if the engine belongs to the parent process.
     ///
     /// # Errors
     /// `ForkedProcessError` in a forked child.
@@ -206,25 +201,51 @@ impl Engine {
             return Err(error::shut_down(py));
         }
         let settings = self.settings()?;
-        let described = settings.engine(py)?.call_method1("_describe_world", (function,))?;
-        let options = client_options(&described, settings)?;
-        let client = Client::start(options)
-            .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;
-        super::remember(&client);
-        // While the processes start there is time to load what may be needed when nothing can be loaded any more.
-        py.import("gristmill._errors")?;
-        let client = self.client.get_or_init(|| client);
-        if settings.has_nodes {
-            settings.engine(py)?.call_method1("_place_nodes", (described.get_item(0)?,))?;
+        // This comes before any thread is started: it takes the kernel a microsecond in a process with one thread, and
+        // about 15 ms in one with several.
+        let _mode = gristmill_sync::barrier::register();
+        let described =
+            settings.engine(py)?.call_method1("_describe_worker_environment", (function,))?;
+        let (worker_environment, options) =
+            (described.get_item(0)?, client_options(&described, settings)?);
+        // Python code ran above, so another thread or a signal handler may have started or closed the engine. No Python
+        // code runs from here to the end of `start_once`.
+        if let Some(client) = self.client() {
+            return Ok(client);
         }
+        let client = self.start_once(py, options)?;
+        let called = settings
+            .engine(py)
+            .and_then(|engine| engine.call_method1("_on_start", (worker_environment,)));
+        if let Err(error) = called {
+            if settings.has_nodes {
+                // This call raises the error. Tasks of other threads, and later ones, would wait forever for nodes.
+                py.detach(|| client.give_up_nodes(&error.to_string()));
+            }
+            return Err(error);
+        }
+        // While the processes start there is time to import what may be needed when the interpreter can import no more.
+        error::prepare(py)?;
+        crate::codec::pickle::load(py)?;
         Ok(client)
+    }
+
+    /// Starts the client of an engine that has none. Runs no Python code, so that the engine gets only one client.
+    fn start_once(&self, py: Python<'_>, options: ClientOptions) -> PyResult<&Arc<Client>> {
+        if self.is_closed.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(error::shut_down(py));
+        }
+        let client =
+            Client::start(options).map_err(|failure| error::start(py, failure.code(), &failure))?;
+        super::remember(&client);
+        Ok(self.client.get_or_init(|| client))
     }
 }
 
-/// Reads what `_world.program` gives.
+/// Reads the dict that `_worker_environment.program` returns.
 ///
 /// # Errors
-/// It lacks something.
+/// An entry is missing or has the wrong type.
 pub fn read_program(program: &Bound<'_, PyAny>) -> PyResult<Program> {
     let output = if program.get_item("output")?.is_truthy()? {
         gristmill_client::Output::Forward
@@ -242,14 +263,16 @@ pub fn read_program(program: &Bound<'_, PyAny>) -> PyResult<Program> {
 }
 
 fn client_options(described: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<ClientOptions> {
-    let (world, program): (Bound<'_, PyBytes>, Bound<'_, PyAny>) = described.extract()?;
+    let (worker_environment, program): (Bound<'_, PyBytes>, Bound<'_, PyAny>) =
+        described.extract()?;
     let workers = if limits.has_nodes { 0 } else { limits.workers };
     let core = Config {
         workers,
         supply: limits.supply,
-        domains: read_domains(&program)?,
+        numa_nodes: read_numa_nodes(&program)?,
         spare_max: if limits.has_nodes { 0 } else { Config::default().spare_max },
         outstanding_max: limits.task_limit,
+        arguments_max: gristmill_machine::memory().usable / 4,
         tasks_per_worker_max: limits.tasks_per_worker,
         context_memory: limits.context_memory,
         ..Config::default()
@@ -257,88 +280,128 @@ fn client_options(described: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<Cli
     Ok(ClientOptions {
         core,
         program: read_program(&program)?,
-        descriptors: vec![memory_copy(WORLD_NAME, world.as_bytes())?],
+        descriptors: vec![memory_copy(WORKER_ENVIRONMENT_NAME, worker_environment.as_bytes())?],
         spawn_fresh: limits.spawn,
         keeper_image: KEEPER_IMAGE,
         window: limits.window,
+        arena: arena_options().map_err(PyValueError::new_err)?,
         ring_size: RING_SIZE,
-        blobs: BlobOptions { spread: limits.spread, ..BlobOptions::default() },
+        blobs: BlobOptions { broadcast: limits.spread, ..BlobOptions::default() },
         links: if limits.has_nodes { LinkUse::Outwards } else { LinkUse::None },
     })
 }
 
-/// Which of the machine's memories each worker's place is near to, if workers are bound to cores.
-fn read_domains(program: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
-    let domains: Option<Vec<u64>> = program.call_method1("get", ("domains",))?.extract()?;
-    Ok(domains.unwrap_or_default())
+/// Returns the memory limit of large payloads, and the directories they spill to beyond it.
+///
+/// # Errors
+/// A sentence: `GRISTMILL_ARENA_MEMORY` is not a number of bytes.
+fn arena_options() -> Result<ArenaOptions, String> {
+    let text = std::env::var("GRISTMILL_ARENA_MEMORY").unwrap_or_default();
+    let memory = if text.is_empty() { None } else { Some(text.parse::<u64>()) };
+    let memory = memory
+        .transpose()
+        .map_err(|_| format!("GRISTMILL_ARENA_MEMORY must be a number of bytes, not {text:?}"))?;
+    Ok(ArenaOptions { memory, spill: spill_directories() })
 }
 
-/// What a node's agent knows of it beyond what it gives.
+/// Returns the directories for payloads that do not fit into memory, the preferred one first: only
+/// `GRISTMILL_SPILL_DIR` if it is set (none if it is empty), else `TMPDIR`, `/var/tmp`, `/tmp`.
+pub fn spill_directories() -> Vec<PathBuf> {
+    if let Some(chosen) = std::env::var_os("GRISTMILL_SPILL_DIR") {
+        return if chosen.is_empty() { Vec::new() } else { vec![chosen.into()] };
+    }
+    let own = std::env::var_os("TMPDIR").filter(|path| !path.is_empty());
+    own.map(PathBuf::from).into_iter().chain(["/var/tmp".into(), "/tmp".into()]).collect()
+}
+
+/// Returns the directory for payloads that do not fit into memory, with the bytes that it has room for; and each
+/// unsuitable directory before it, with the reason.
+#[pyfunction]
+#[expect(clippy::type_complexity, reason = "a pair and a list of pairs for Python")]
+pub fn spill_place() -> (Option<(PathBuf, u64)>, Vec<(PathBuf, String)>) {
+    let (place, refusals) = gristmill_shm::find_spill_directory(&spill_directories());
+    let refusals = refusals.into_iter().map(|refusal| (refusal.directory, refusal.reason));
+    (place.map(|place| (place.directory, place.room)), refusals.collect())
+}
+
+/// Returns the NUMA nodes of each CPU slot, if workers are bound to cores.
+fn read_numa_nodes(program: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+    let numa_nodes: Option<Vec<u64>> = program.call_method1("get", ("numa_nodes",))?.extract()?;
+    Ok(numa_nodes.unwrap_or_default())
+}
+
+/// Facts about a node that its agent knows, besides the resources that it grants.
 pub struct NodeFacts {
-    /// What its zygotes are.
+    /// The program of its zygotes.
     pub program: Program,
-    /// The cores that it offers.
+    /// Number of cores that it offers.
     pub cores: usize,
-    /// Which of its memories each place is near to, a bit each; empty: workers are not bound.
-    pub domains: Vec<u64>,
+    /// The NUMA nodes of each CPU slot, one bit each; empty if workers are not bound.
+    pub numa_nodes: Vec<u64>,
 }
 
 impl NodeFacts {
-    /// What workers at these places are told by their environment: which those are, and their share of the threads.
-    fn told(&self, places: &[u16]) -> [Vec<u8>; 2] {
+    /// Returns environment variables for workers in these CPU slots: the indices of the slots, and a worker's share of
+    /// threads.
+    fn variables(&self, places: &[u16]) -> [Vec<u8>; 2] {
         let threads = (self.cores / places.len().max(1)).max(1);
         let names: Vec<String> = places.iter().map(u16::to_string).collect();
         let places = format!("GRISTMILL_NODE_PLACES={}", names.join(","));
         [places.into_bytes(), format!("GRISTMILL_NODE_THREADS={threads}").into_bytes()]
     }
 
-    fn domains_of(&self, places: &[u16]) -> Vec<u64> {
-        places.iter().filter_map(|&place| self.domains.get(usize::from(place)).copied()).collect()
+    fn numa_nodes_of(&self, places: &[u16]) -> Vec<u64> {
+        places
+            .iter()
+            .filter_map(|&place| self.numa_nodes.get(usize::from(place)).copied())
+            .collect()
     }
 }
 
-/// The engine of a lease with these places of the node: its program in the client's working directory, if that exists
-/// here.
+/// Returns the options of a lease's engine with these CPU slots of the node. Its program runs in the client's working
+/// directory, if that exists here.
 ///
 /// # Errors
-/// A sentence: there is no memory for the world.
+/// A sentence: there is no memory for the worker environment.
 pub fn node_options(
-    (ask, grant): (&Ask, &Grant),
+    (request, grant): (&LeaseRequest, &LeaseGrant),
     places: &[u16],
     facts: &NodeFacts,
 ) -> Result<ClientOptions, String> {
     let workers = u16::try_from(grant.workers).unwrap_or(u16::MAX);
-    let world = memory_copy(WORLD_NAME, &ask.world).map_err(|error| error.to_string())?;
+    let worker_environment = memory_copy(WORKER_ENVIRONMENT_NAME, &request.worker_environment)
+        .map_err(|error| error.to_string())?;
     let mut program = facts.program.clone();
-    let directory = std::path::Path::new(std::ffi::OsStr::from_bytes(&ask.program));
+    let directory = std::path::Path::new(std::ffi::OsStr::from_bytes(&request.program));
     if directory.is_dir() {
-        program.directory.clone_from(&ask.program);
+        program.directory.clone_from(&request.program);
     }
-    program.environment.extend(facts.told(places));
+    program.environment.extend(facts.variables(places));
     let core = Config {
         workers,
         supply: Supply { memory: grant.memory, gpus: grant.gpus },
-        domains: facts.domains_of(places),
+        numa_nodes: facts.numa_nodes_of(places),
         shares_nested_only: true,
         outstanding_max: u64::MAX,
-        tasks_per_worker_max: ask.tasks_per_worker,
-        context_memory: if ask.context_memory == u64::MAX {
+        tasks_per_worker_max: request.tasks_per_worker,
+        context_memory: if request.context_memory == u64::MAX {
             grant.memory / 2
         } else {
-            ask.context_memory
+            request.context_memory
         },
         ..Config::default()
     };
     Ok(ClientOptions {
         core,
         program,
-        descriptors: vec![world],
-        spawn_fresh: ask.spawns_fresh,
+        descriptors: vec![worker_environment],
+        spawn_fresh: request.spawns_fresh,
         keeper_image: KEEPER_IMAGE,
         window: Window::Learned,
+        arena: arena_options()?,
         ring_size: RING_SIZE,
-        // The rest is the agent's business.
-        blobs: BlobOptions { steward: Some(Arc::new(PythonSteward)), ..BlobOptions::default() },
+        // The agent sets the other options.
+        blobs: BlobOptions { stager: Some(Arc::new(PythonStager)), ..BlobOptions::default() },
         links: LinkUse::Inwards,
     })
 }

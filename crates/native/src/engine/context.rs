@@ -1,4 +1,4 @@
-//! Contexts of an engine: what `gristmill.Context` holds of each executor that its functions run in.
+//! Contexts of an engine: the objects that `gristmill.Context` holds for each executor that its functions run in.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gristmill_client::{Client, ContextDefinition};
 use gristmill_sync::atomic::{AtomicBool, Ordering};
-use gristmill_wire::{ContextId, Demand};
+use gristmill_wire::{ContextId, ResourceRequest};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -14,31 +14,31 @@ use super::{Engine, nanoseconds};
 use crate::error;
 use crate::image::parse;
 
-/// One engine's use of one context, which stays there as long as this lives.
+/// One engine's use of one context. The engine keeps the context for as long as this object lives.
 #[pyclass(frozen, module = "gristmill._native")]
 pub struct ContextUse {
     client: Arc<Client>,
     id: ContextId,
     is_released: AtomicBool,
-    /// The process that made it, counted in forks: a forked child has none of the engine's.
+    /// The fork generation of the process that made it: a forked child has none of the engine's contexts.
     generation: u32,
 }
 
 impl ContextUse {
-    /// The number that tasks name it by, while it is in use.
+    /// Returns the id by which tasks name it, while it is in use.
     #[inline]
     pub fn id(&self) -> Option<ContextId> {
-        // Relaxed without a partner: the flag is only asked with the interpreter held.
+        // Relaxed without a partner: the flag is only read with the interpreter held.
         (!self.is_released.load(Ordering::Relaxed)).then_some(self.id)
     }
 
     fn is_orphan(&self) -> bool {
-        self.generation != crate::fork::generation()
+        self.generation != gristmill_sync::process::generation()
     }
 
     fn end(&self) {
         if !self.is_orphan() && !self.is_released.swap(true, Ordering::Relaxed) {
-            // as above
+            // Relaxed: as above.
             self.client.forget_context(self.id);
         }
     }
@@ -52,12 +52,12 @@ impl Drop for ContextUse {
 
 #[pymethods]
 impl ContextUse {
-    /// Ends the use: tasks that name it are completed, then it goes.
+    /// Ends the use: tasks that name the context are completed, then it is dropped.
     fn release(&self, py: Python<'_>) {
         py.detach(|| self.end());
     }
 
-    /// What it cost and was good for; `None` once nobody knows it any more.
+    /// Returns the cost and the use of the context so far; `None` once the engine has dropped it.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         if self.is_orphan() {
             return Ok(None);
@@ -75,7 +75,7 @@ impl ContextUse {
         dict.set_item("setup_seconds", seconds(report.setups.took_ns))?;
         dict.set_item("memory", report.setups.memory)?;
         dict.set_item("disk", report.disk)?;
-        let Demand { gpus, memory, .. } = report.demand;
+        let ResourceRequest { gpus, memory, .. } = report.demand;
         dict.set_item("holds", (report.demand.places(), gpus, memory))?;
         dict.set_item("failure", report.failure.as_deref())?;
         Ok(Some(dict))
@@ -89,15 +89,15 @@ fn seconds(ns: u64) -> f64 {
 
 #[pymethods]
 impl Engine {
-    /// Whether tasks were submitted, or have been: the engine has been started.
+    /// Returns whether the engine has started, which the first task does.
     fn _has_started(&self) -> bool {
         self.client().is_some()
     }
 
-    /// Makes a context known; called by `gristmill.Context`, with how many workers may have it, whether forks of one are safe,
-    /// for how many seconds it is kept while nobody uses it, and what each of those has: places, thousandths of a GPU, bytes
-    /// of memory. `files` are what nodes are to have: digests and paths. Raises `ResourceError` if no worker here could
-    /// have it.
+    /// Defines a context; called by `gristmill.Context`. `terms` are the maximum number of its workers, whether forks
+    /// of one are safe, the seconds that an unused worker is kept, and the resources of each: CPU slots, thousandths of
+    /// a GPU, bytes of memory. `files` are the files that nodes need: digests and paths. Raises `ResourceError` if no
+    /// worker here could ever hold it.
     fn _define_context(
         &self,
         py: Python<'_>,
@@ -121,11 +121,11 @@ impl Engine {
             is_fork_safe,
             linger_ns: nanoseconds("keep", keep)?.unwrap_or(u64::MAX),
             files: names.into(),
-            demand: Demand { cores, gpus, memory },
+            demand: ResourceRequest { cores, gpus, memory },
         };
         let defined = client.define_context(definition, opened);
         let id = defined.map_err(|refusal| error::context(py, name, refusal))?;
-        let generation = crate::fork::generation();
+        let generation = gristmill_sync::process::generation();
         Ok(ContextUse { client, id, is_released: AtomicBool::new(false), generation })
     }
 }

@@ -1,6 +1,6 @@
-//! The native half of `gristmill.Executor`: one client, and what the interpreter has to know to feed it.
+//! The native half of `gristmill.Executor`: one client, and the interpreter's state that submission needs.
 
-mod app_lane;
+mod app_fast_path;
 mod configure;
 mod context;
 mod end;
@@ -11,63 +11,48 @@ mod service;
 mod submit;
 mod wait;
 
-use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use gristmill_client::{Client, Door};
+use gristmill_client::{Client, ConnectionManager};
 use gristmill_wire::TaskId;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-pub use app_lane::{AppLane, submit_app};
-pub use configure::{NodeFacts, cpu_count, node_options, read_program};
+pub use app_fast_path::{AppFastPath, submit_app};
+pub use configure::{NodeFacts, node_options, read_program, spill_place};
 pub use context::ContextUse;
-pub use end::{finish_all, remember};
+pub use end::{abort_all, finish_all, remember};
 pub use map::MapResults;
-pub use options::{CallOptions, OptionValues, Options, demand, nanoseconds, submit_with_options};
-pub use outcome::Look;
-pub use submit::{ForeignFuture, pickle, submit_method};
+pub use options::{BoundEngine, CallOptions, OptionFields, nanoseconds, submit_with_options};
+pub use outcome::FutureStatus;
+pub use submit::{ForeignFutureError, pickle, submit_method};
 pub use wait::wait_any;
 
+use crate::arena::Stored;
+use crate::attached::Attached;
 use crate::codec::ArrayTypes;
-use crate::function::FunctionCache;
+use crate::function::SharedCache;
+use crate::made_once::MadeOnce;
 use configure::Settings;
-
-/// State that only the holder of the interpreter touches.
-pub struct Attached<T>(RefCell<T>);
-
-// SAFETY: every access goes through `with`, which wants proof that the interpreter is held; it is never given up inside.
-unsafe impl<T: Send> Sync for Attached<T> {}
-
-impl<T> Attached<T> {
-    /// Keeps a value.
-    pub fn new(value: T) -> Self {
-        Self(RefCell::new(value))
-    }
-
-    /// The value, for as long as no Python code runs.
-    #[inline]
-    pub fn with<R>(&self, _py: Python<'_>, body: impl FnOnce(&mut T) -> R) -> R {
-        body(&mut self.0.borrow_mut())
-    }
-}
 
 /// The base class of `gristmill.Executor`.
 #[pyclass(subclass, frozen, weakref, module = "gristmill._native")]
 pub struct Engine {
     settings: OnceLock<Settings>,
     client: OnceLock<Arc<Client>>,
-    /// Where nodes come in, if its workers are there.
-    door: OnceLock<Door>,
-    functions: Attached<FunctionCache>,
-    /// Where a call is encoded before it is copied into the task table.
+    /// The connection manager of its nodes, if its workers are there.
+    connection_manager: OnceLock<ConnectionManager>,
+    functions: SharedCache,
+    /// Buffer for the encoding of a call, before it is copied into the task table.
     scratch: Attached<Vec<u8>>,
+    /// Large parts of waiting calls.
+    stored: Mutex<Stored>,
     arrays: ArrayTypes,
-    registry: OnceLock<Py<PyAny>>,
-    /// The process that made it, counted in forks: another one is a forked child, which has no engine.
+    registry: MadeOnce<Py<PyAny>>,
+    /// The fork generation of the process that made it: a forked child has another one, and has no engine.
     generation: u32,
-    /// It was shut down, started or not.
+    /// True if it was shut down, started or not.
     is_closed: AtomicBool,
 }
 
@@ -84,25 +69,31 @@ impl Engine {
         Ok(Self {
             settings: OnceLock::new(),
             client: OnceLock::new(),
-            door: OnceLock::new(),
-            functions: Attached::new(FunctionCache::default()),
+            connection_manager: OnceLock::new(),
+            functions: SharedCache::default(),
             scratch: Attached::new(Vec::new()),
+            stored: Mutex::default(),
             arrays: ArrayTypes::new(),
-            registry: OnceLock::new(),
-            generation: crate::fork::generation(),
+            registry: MadeOnce::new(),
+            generation: gristmill_sync::process::generation(),
             is_closed: AtomicBool::new(false),
         })
     }
 }
 
 impl Engine {
-    /// The engine in an object that is one.
+    /// Returns the bytes of all large parts of calls so far.
+    pub fn passed_bytes(&self) -> u64 {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner).passed()
+    }
+
+    /// Returns the engine in a Python object that is an engine.
     ///
     /// # Safety
     /// `object` is a live instance of `Engine` or a subclass, and outlives the reference; the interpreter is held.
     #[inline]
     pub unsafe fn from_object<'a>(object: *mut ffi::PyObject) -> &'a Self {
-        // SAFETY: passed on from the caller; the class is frozen, so shared references are all there are.
+        // SAFETY: the caller guarantees it; the class is frozen, so only shared references exist.
         unsafe {
             let py = Python::assume_attached();
             let bound = Bound::from_borrowed_ptr(py, object);
@@ -111,52 +102,61 @@ impl Engine {
         }
     }
 
-    /// Whether this process is a forked child of the one that made the engine.
+    /// Returns whether this process is a forked child of the one that made the engine.
     #[inline]
     pub fn is_orphan(&self) -> bool {
-        self.generation != crate::fork::generation()
+        self.generation != gristmill_sync::process::generation()
     }
 
-    /// The client, if the engine was started, and by this process.
+    /// Returns the client, if this process has started the engine.
     #[inline]
     pub fn client(&self) -> Option<&Arc<Client>> {
         self.client.get().filter(|_| !self.is_orphan())
     }
 
-    /// Keeps the door open as long as the engine lives.
-    pub fn keep_door(&self, door: Door) {
-        let _ = self.door.set(door);
+    /// Keeps the connection manager for as long as the engine lives.
+    pub fn keep_connection_manager(&self, connection_manager: ConnectionManager) {
+        let _ = self.connection_manager.set(connection_manager);
     }
 
-    /// Where nodes come in.
-    pub fn door(&self) -> Option<&Door> {
-        self.door.get()
+    /// Returns the connection manager of the nodes.
+    pub fn connection_manager(&self) -> Option<&ConnectionManager> {
+        self.connection_manager.get()
     }
 
-    /// Lets go of a task: its future is gone.
+    /// Releases a task whose future is gone.
     pub fn release(&self, task: TaskId) {
         if let Some(client) = self.client() {
             client.release(task);
         }
     }
 
-    /// Who wants to know of which future: `gristmill._completion.Registry`, made when first needed.
+    /// Returns the `gristmill._completion.Registry` of waiters and callbacks of futures. The first call makes it.
     ///
     /// # Errors
-    /// What making it raises.
+    /// Any exception that making it raises.
     pub fn registry<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if let Some(registry) = self.registry.get() {
-            return Ok(registry.bind(py).clone());
-        }
-        let settings = self.settings()?;
-        let engine = settings.engine(py)?;
-        let made = py.import("gristmill._completion")?.getattr("Registry")?.call1((engine,))?;
-        Ok(self.registry.get_or_init(|| made.unbind()).bind(py).clone())
+        let registry = match self.registry.get(py) {
+            Some(registry) => registry,
+            None => self.make_registry(py)?,
+        };
+        Ok(registry.bind(py).clone())
+    }
+
+    #[cold]
+    fn make_registry(&self, py: Python<'_>) -> PyResult<&Py<PyAny>> {
+        let engine = self.settings()?.engine(py)?;
+        let registry = self.registry.get_or_make(py, || {
+            let class = py.import("gristmill._completion")?.getattr("Registry")?;
+            Ok(class.call1((&engine,))?.unbind())
+        })?;
+        engine.setattr("_registry", registry)?;
+        Ok(registry)
     }
 }
 
 impl Drop for Engine {
-    /// An executor that nobody has any more finishes what it was given, as the standard library's does.
+    /// Begins the shutdown. An executor without references finishes its tasks, like the standard library's.
     fn drop(&mut self) {
         if let Some(client) = self.client() {
             client.begin_shutdown(false);

@@ -1,38 +1,83 @@
-//! Options of tasks: the base class of `gristmill.TaskOptions`.
-
-use std::sync::OnceLock;
+//! Options of tasks: the fields of `gristmill.TaskOptions`, decoded once, and the base class of `gristmill.BoundExecutor`.
 
 use gristmill_client::{Budgets, TaskOptions};
 use gristmill_sync::clock::monotonic_ns;
-use gristmill_wire::{ContextId, Demand};
+use gristmill_wire::{ContextId, ResourceRequest};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::submit::submit_call;
-use super::{Attached, ContextUse, Engine};
+use super::{ContextUse, Engine};
+use crate::attached::Attached;
 use crate::raw::{all_arguments, guard};
 
-/// What one call asks for.
+/// Options of one call.
 #[derive(Debug, Clone, Copy)]
 pub struct CallOptions {
-    /// Of its task.
+    /// Options of its task.
     pub task: TaskOptions,
-    /// Arrays in the arena go by reference, and those of the result come as read-only views.
+    /// True if arrays in the arena travel by reference, and those of the result are read-only views.
     pub views: bool,
 }
 
-/// An executor together with options for its tasks.
-#[pyclass(subclass, frozen, module = "gristmill._native")]
-pub struct Options {
-    set: OnceLock<Terms>,
+/// The fields of an object that `gristmill._option_values` has checked, such as a `gristmill.TaskOptions`. Times are seconds.
+#[derive(FromPyObject)]
+pub struct OptionFields {
+    pub timeout: Option<f64>,
+    pub start_within: Option<f64>,
+    pub retries: u16,
+    pub loss_retries: u16,
+    pub timeout_retries: u16,
+    pub priority: i32,
+    pub grace: f64,
+    pub views: bool,
+    /// CPU slots, thousandths of a GPU, bytes of memory.
+    #[pyo3(attribute("_demand"))]
+    demand: (u16, u32, u64),
+    context: Option<Py<PyAny>>,
 }
 
-/// An engine, and what its tasks get.
-pub struct Terms {
+impl OptionFields {
+    /// Returns the numbers of further attempts.
+    pub const fn budgets(&self) -> Budgets {
+        Budgets {
+            retries: self.retries,
+            loss_retries: self.loss_retries,
+            timeout_retries: self.timeout_retries,
+        }
+    }
+
+    /// Returns whether a task with these options is one without options.
+    pub fn is_plain(&self) -> bool {
+        let attempts = (self.retries, self.loss_retries, self.timeout_retries);
+        self.timeout.is_none()
+            && self.start_within.is_none()
+            && self.context.is_none()
+            && (attempts, self.priority, self.views) == ((0, 0, 0), 0, false)
+            && self.demand == (1, 0, 0)
+    }
+
+    /// Returns the resource request of a task.
+    pub const fn demand(&self) -> ResourceRequest {
+        let (cores, gpus, memory) = self.demand;
+        ResourceRequest { cores, gpus, memory }
+    }
+}
+
+/// An executor with options for its tasks.
+#[pyclass(subclass, frozen, module = "gristmill._native")]
+pub struct BoundEngine {
+    terms: BoundTaskOptions,
+    /// The object with the checked fields.
+    values: Py<PyAny>,
+}
+
+/// An engine, and the options of the tasks submitted through it.
+pub struct BoundTaskOptions {
     pub engine: Py<Engine>,
     options: CallOptions,
-    /// From the submission on.
+    /// Time from the submission on.
     deadline_ns: Option<u64>,
     context: Option<NamedContext>,
 }
@@ -59,46 +104,30 @@ impl NamedContext {
     }
 }
 
-/// The options as Python gives them: `timeout`, `deadline`, `retries`, `loss_retries`, `timeout_retries`, `priority`,
-/// `grace`, `views`, what it needs; times are seconds.
-pub type OptionValues = (Option<f64>, Option<f64>, u16, u16, u16, i32, f64, bool, DemandValues);
-/// What a task needs: workers' places, thousandths of a GPU, bytes of memory.
-pub type DemandValues = (u16, u32, u64);
-
-/// What a task needs.
-pub const fn demand((cores, gpus, memory): DemandValues) -> Demand {
-    Demand { cores, gpus, memory }
-}
-
-impl Terms {
-    /// Checks the values.
+impl BoundTaskOptions {
+    /// Decodes the fields and binds them to an engine.
     ///
     /// # Errors
-    /// `ValueError`: a time is negative or no number.
-    pub fn new(
-        engine: Py<Engine>,
-        values: OptionValues,
-        context: Option<Py<PyAny>>,
-    ) -> PyResult<Self> {
-        let (timeout, deadline, retries, loss_retries, timeout_retries, priority, ..) = values;
-        let (.., grace, views, needs) = values;
+    /// `ValueError` if a time is negative or not a number.
+    pub fn new(engine: Py<Engine>, fields: OptionFields) -> PyResult<Self> {
         let task = TaskOptions {
-            timeout_ns: nanoseconds("timeout", timeout)?,
-            grace_ns: nanoseconds("grace", Some(grace))?,
-            budgets: Some(Budgets { retries, loss_retries, timeout_retries }),
-            priority,
-            demand: demand(needs),
+            timeout_ns: nanoseconds("timeout", fields.timeout)?,
+            grace_ns: nanoseconds("grace", Some(fields.grace))?,
+            budgets: Some(fields.budgets()),
+            priority: fields.priority,
+            demand: fields.demand(),
             ..TaskOptions::default()
         };
-        let deadline_ns = nanoseconds("deadline", deadline)?;
-        let context = context.map(|object| NamedContext { object, used: Attached::new(None) });
-        Ok(Self { engine, options: CallOptions { task, views }, deadline_ns, context })
+        let deadline_ns = nanoseconds("start_within", fields.start_within)?;
+        let options = CallOptions { task, views: fields.views };
+        let name = |object| NamedContext { object, used: Attached::new(None) };
+        Ok(Self { engine, options, deadline_ns, context: fields.context.map(name) })
     }
 
-    /// What a task gets that is submitted now.
+    /// Returns the options of a task that is submitted now.
     ///
     /// # Errors
-    /// `UnpicklableError`, and others: its context cannot be described.
+    /// `UnpicklableError` and others, if its context cannot be described.
     #[inline]
     pub fn now(&self, py: Python<'_>) -> PyResult<CallOptions> {
         let mut options = self.options;
@@ -111,7 +140,7 @@ impl Terms {
     }
 }
 
-/// Seconds to nanoseconds.
+/// Converts seconds to nanoseconds.
 pub fn nanoseconds(name: &str, seconds: Option<f64>) -> PyResult<Option<u64>> {
     let Some(seconds) = seconds else { return Ok(None) };
     let time = std::time::Duration::try_from_secs_f64(seconds).map_err(|_| {
@@ -121,42 +150,37 @@ pub fn nanoseconds(name: &str, seconds: Option<f64>) -> PyResult<Option<u64>> {
 }
 
 #[pymethods]
-impl Options {
+impl BoundEngine {
     #[new]
-    #[pyo3(signature = (*_arguments, **_named))]
-    fn new(_arguments: &Bound<'_, PyAny>, _named: Option<&Bound<'_, PyAny>>) -> Self {
-        Self { set: OnceLock::new() }
+    fn new(engine: Py<Engine>, values: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let terms = BoundTaskOptions::new(engine, values.extract()?)?;
+        Ok(Self { terms, values: values.clone().unbind() })
     }
 
-    /// Stores the executor and the options; called once, by `TaskOptions.__init__`.
-    #[pyo3(signature = (engine, values, context=None))]
-    fn _set(
-        &self,
-        engine: Py<Engine>,
-        values: OptionValues,
-        context: Option<Py<PyAny>>,
-    ) -> PyResult<()> {
-        self.set
-            .set(Terms::new(engine, values, context)?)
-            .map_err(|_| PyRuntimeError::new_err("options are set once"))
+    /// Returns the executor.
+    #[getter]
+    fn executor(&self, py: Python<'_>) -> Py<Engine> {
+        self.terms.engine.clone_ref(py)
+    }
+
+    /// Returns the values, as Python passed them.
+    #[getter]
+    fn _values(&self, py: Python<'_>) -> Py<PyAny> {
+        self.values.clone_ref(py)
     }
 }
 
-impl Options {
-    /// The engine and what its tasks get if they are submitted now.
+impl BoundEngine {
+    /// Returns the engine, and the options of a task that is submitted now.
     ///
     /// # Errors
-    /// `RuntimeError` when `__init__` was not called; those of [`Terms::now`].
+    /// The errors of [`BoundTaskOptions::now`].
     pub fn now(&self, py: Python<'_>) -> PyResult<(&Py<Engine>, CallOptions)> {
-        let terms = self
-            .set
-            .get()
-            .ok_or_else(|| PyRuntimeError::new_err("options are made by Executor.options()"))?;
-        Ok((&terms.engine, terms.now(py)?))
+        Ok((&self.terms.engine, self.terms.now(py)?))
     }
 }
 
-/// `Options.submit(fn, /, *args, **kwargs)`.
+/// Implements `BoundEngine.submit(fn, /, *args, **kwargs)`.
 pub unsafe extern "C" fn submit_with_options(
     object: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
@@ -167,7 +191,7 @@ pub unsafe extern "C" fn submit_with_options(
         // SAFETY: CPython calls the method with an instance of the class, and the arguments it promises.
         unsafe {
             let bound = Bound::from_borrowed_ptr(py, object);
-            let (engine, options) = bound.cast_unchecked::<Options>().get().now(py)?;
+            let (engine, options) = bound.cast_unchecked::<BoundEngine>().get().now(py)?;
             let arguments = all_arguments(arguments, count, names);
             let engine = (engine.get(), engine.as_ptr());
             submit_call(py, engine, arguments, names, Some(&options))

@@ -1,4 +1,4 @@
-//! What `gristmill._completion` and `Executor.shutdown` ask of the engine.
+//! Methods of the engine for `gristmill._completion` and `Executor.shutdown`.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -10,15 +10,16 @@ use super::Engine;
 use crate::arena::{ArenaMemory, no_memory};
 use crate::future::FutureRef;
 use crate::nodes::blob_counts;
+use crate::raw::optional_seconds;
 
-/// The longest wait before signals and events set by other threads are looked at.
+/// The longest wait between checks for signals and for events set by other threads.
 const SLICE: Duration = Duration::from_millis(50);
 
 #[pymethods]
 impl Engine {
-    /// Takes no more tasks; with `wait` returns when every process is gone.
+    /// Accepts no more tasks; with `wait` returns when every process has ended.
     fn _shut_down(&self, py: Python<'_>, wait: bool, cancel_futures: bool) -> PyResult<()> {
-        // Relaxed without a partner: the flag is only asked with the interpreter held.
+        // Relaxed without a partner: the flag is only read with the interpreter held.
         self.is_closed.store(true, Ordering::Relaxed);
         let Some(client) = self.client() else { return Ok(()) };
         py.detach(|| client.begin_shutdown(cancel_futures));
@@ -29,53 +30,69 @@ impl Engine {
         Ok(())
     }
 
-    /// Writable memory in the arena.
+    /// Accepts no more tasks, kills the running ones, and fails all that have not ended with `reason`.
+    fn _abort(&self, py: Python<'_>, reason: &str) {
+        // Relaxed without a partner: the flag is only read with the interpreter held.
+        self.is_closed.store(true, Ordering::Relaxed);
+        if let Some(connection_manager) = self.connection_manager() {
+            connection_manager.close();
+        }
+        if let Some(client) = self.client() {
+            py.detach(|| client.abort(reason));
+        }
+    }
+
+    /// Allocates writable memory in the arena.
     fn _allocate<'py>(&self, py: Python<'py>, size: usize) -> PyResult<Bound<'py, PyAny>> {
         let part = self.running_client(py)?.arena().allocate(size);
-        let part = part.map_err(|error| no_memory(&error))?;
+        let part = part.map_err(|error| no_memory(py, &error))?;
         Ok(ArenaMemory::of_part(py, &part, false)?.into_bound(py))
     }
 
-    /// Bytes of the arena's pages that exist, and how many blocks live on this side.
-    fn _arena_use(&self) -> (u64, usize) {
-        self.client()
-            .map_or((0, 0), |client| (client.arena().resident_size(), client.arena().live_count()))
+    /// Returns the bytes of the arena's resident pages, the number of live blocks on this side, and the bytes on disk.
+    fn _arena_use(&self) -> (u64, usize, u64) {
+        self.client().map_or((0, 0, 0), |client| {
+            let arena = client.arena();
+            (arena.resident_size(), arena.live_count(), arena.spilled_size())
+        })
     }
 
-    /// Asks for a notice of a future's task: false when it is final.
+    /// Requests a notification for a future's task. Returns false if the task is final already.
     fn _watch(&self, future: &Bound<'_, PyAny>, callbacks: bool) -> PyResult<bool> {
         let py = future.py();
         let view = FutureRef::from_ptr(py, future.as_ptr())
-            .ok_or_else(|| crate::error::broken("only futures are watched"))?;
+            .ok_or_else(|| crate::error::broken("only futures can be watched"))?;
         Ok(self.running_client(py)?.watch(view.task(), callbacks))
     }
 
-    /// Makes whoever waits look anew.
+    /// Makes all waiting threads check their condition again.
     fn _kick(&self) {
         if let Some(client) = self.client() {
             client.kick();
         }
     }
 
-    /// Completes tasks in this thread, handing each watched one to `complete`, until `event` is set.
+    /// Completes tasks in this thread until `event` is set, and passes each watched one to `complete`.
     fn _serve(
         &self,
         event: &Bound<'_, PyAny>,
         complete: &Bound<'_, PyAny>,
-        timeout: Option<f64>,
+        timeout: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
         let py = event.py();
+        let timeout = timeout.map_or(Ok(None), optional_seconds)?;
         let client = self.running_client(py)?;
-        let end = timeout
-            .and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok())
-            .and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut left = Duration::ZERO;
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let (mut left, mut kicks) = (Duration::ZERO, 0);
         loop {
-            // The first look does not wait: most of the time something is there.
-            let notices = if left.is_zero() {
-                client.waiter_notices(left)
+            // The first poll does not wait: most of the time a notification is there.
+            let notices;
+            // If another thread sets the event after the check below, its kick ends the next wait, because its number
+            // is new.
+            (notices, kicks) = if left.is_zero() {
+                client.waiter_notices(left, kicks)
             } else {
-                py.detach(|| client.waiter_notices(left))
+                py.detach(|| client.waiter_notices(left, kicks))
             };
             for task in notices {
                 complete.call1((task.word(),))?;
@@ -92,13 +109,13 @@ impl Engine {
         }
     }
 
-    /// Final tasks with callbacks, waited for up to `seconds`; `None` once the engine has ended.
+    /// Returns final tasks with callbacks, waiting up to `seconds` for them; `None` once the engine has ended.
     fn _next_callbacks(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<Vec<u64>>> {
         let client = self.running_client(py)?;
         let limit = Duration::try_from_secs_f64(seconds).unwrap_or(SLICE);
         let Some(mut notices) = client.callback_notices(Duration::ZERO) else { return Ok(None) };
         if notices.is_empty() {
-            // The interpreter is back only after up to 5 ms where the program computes: more may have come by then.
+            // Another thread that computes may hold the interpreter for up to 5 ms: more may have come by then.
             let Some(first) = py.detach(|| client.callback_notices(limit)) else { return Ok(None) };
             notices = first;
             notices.extend(client.callback_notices(Duration::ZERO).into_iter().flatten());
@@ -106,8 +123,8 @@ impl Engine {
         Ok(Some(notices.into_iter().map(|task| task.word()).collect()))
     }
 
-    /// Counts since the start, and what is outstanding: a dict.
-    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    /// Returns the fields of a `gristmill.Stats`; none of an engine that has not started.
+    fn _stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.refuse_orphan(py)?;
         let dict = PyDict::new(py);
         let Some(client) = self.client() else { return Ok(dict) };
@@ -141,8 +158,8 @@ impl Engine {
             "lost",
             "refused",
         ];
-        let temperatures = ["hot", "warm", "cold"].into_iter().zip(stats.temperatures);
-        for (name, count) in names.into_iter().zip(stats.finished).chain(temperatures) {
+        let worker_states = ["hot", "warm", "cold"].into_iter().zip(stats.worker_states);
+        for (name, count) in names.into_iter().zip(stats.finished).chain(worker_states) {
             dict.set_item(name, count)?;
         }
         for (name, bytes) in blob_counts(client.blob_traffic()) {

@@ -1,6 +1,6 @@
-//! `submit`: from a call in Python to a task with a future.
+//! `submit`: makes a task and its future from a call in Python.
 
-use gristmill_client::{Call, Client, SubmitError};
+use gristmill_client::{CallRequest, Client, SubmitError};
 use gristmill_wire::{FunctionId, TaskId};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
@@ -9,14 +9,14 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::{CallOptions, Engine};
 use crate::arena::ClientSink;
-use crate::codec::{BlockSink, Encoded, ParentSink, encode_call, pickle_call};
+use crate::codec::{BlockSink, EncodeResult, ParentSink, encode_call, pickle_call};
 use crate::error;
 use crate::future::{FutureRef, is_foreign_future, is_future, new_future};
 use crate::object::{Owned, tuple_items};
-use crate::parents::ParentPlaces;
+use crate::parents::ParentIndices;
 use crate::raw::{all_arguments, guard};
 
-/// `Engine.submit(fn, /, *args, **kwargs)`.
+/// Implements `Engine.submit(fn, /, *args, **kwargs)`.
 pub unsafe extern "C" fn submit_method(
     object: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
@@ -33,13 +33,13 @@ pub unsafe extern "C" fn submit_method(
     })
 }
 
-/// Submits a call with a future; `arguments` are the function, then its positional and named values.
+/// Submits a call with a future. `arguments` are the function, then its positional and named values.
 ///
 /// # Errors
-/// What is wrong with the function, the arguments or the engine.
+/// An error about the function, the arguments or the engine.
 ///
 /// # Safety
-/// The engine comes with its object; the arguments are live, `names` is null or a tuple of `str`.
+/// The engine belongs to its object; the arguments are live; `names` is null or a tuple of `str`.
 #[inline]
 pub unsafe fn submit_call(
     py: Python<'_>,
@@ -48,70 +48,78 @@ pub unsafe fn submit_call(
     names: *mut ffi::PyObject,
     options: Option<&CallOptions>,
 ) -> PyResult<Owned> {
-    let Some((&function, arguments)) = arguments.split_first() else {
-        return Err(PyTypeError::new_err("submit needs a function to call"));
+    // SAFETY: the caller guarantees it.
+    let names = if names.is_null() { &[] } else { unsafe { tuple_items(names) } };
+    // The values of named arguments come last, so the first one is a function only if it has no name.
+    let (&function, arguments) = match arguments.split_first() {
+        Some((function, rest)) if rest.len() >= names.len() => (function, rest),
+        _ => return Err(no_function()),
     };
-    // SAFETY: passed on from the caller.
-    let task = unsafe {
-        let names = if names.is_null() { &[] } else { tuple_items(names) };
-        engine.submit_task(py, function, arguments, names, options)?
-    };
+    // SAFETY: the caller guarantees it.
+    let task = unsafe { engine.submit_task(py, function, arguments, names, options)? };
     new_future(py, object, task).inspect_err(|_| engine.release(task))
 }
 
 pyo3::create_exception!(
     gristmill._native,
-    ForeignFuture,
+    ForeignFutureError,
     pyo3::exceptions::PyValueError,
-    "A future among the arguments is another executor's: only its result can be passed on."
+    "A future among the arguments belongs to another executor: pass its result instead."
 );
 
 #[cold]
+fn no_function() -> PyErr {
+    PyTypeError::new_err(
+        "submit needs a function to call as its first argument, by position: submit(fn, ...)",
+    )
+}
+
+#[cold]
 fn foreign_future() -> PyErr {
-    ForeignFuture::new_err("a future of another executor cannot be an argument: pass its result()")
+    ForeignFutureError::new_err("an argument is a future of another executor: pass its result()")
 }
 
 /// The futures of this engine among the arguments of one call.
 struct ParentList {
     engine: *const Engine,
-    tasks: ParentPlaces<TaskId>,
-    /// A future of another engine or library was met: only its result can be passed on.
+    tasks: ParentIndices<TaskId>,
+    /// True if a future of another engine or library was found: only its result can be passed on.
     is_foreign: bool,
 }
 
 impl ParentList {
     #[inline]
     fn new(engine: &Engine) -> Self {
-        Self { engine, tasks: ParentPlaces::new(), is_foreign: false }
+        Self { engine, tasks: ParentIndices::new(), is_foreign: false }
     }
 }
 
 impl ParentSink for ParentList {
     #[inline]
-    fn parent(&mut self, object: *mut ffi::PyObject) -> Option<u16> {
+    fn parent(&mut self, object: *mut ffi::PyObject) -> Option<u32> {
         if !is_future(object) {
             self.is_foreign |= is_foreign_future(object);
             return None;
         }
-        // SAFETY: encoding happens with the interpreter held.
+        // SAFETY: the interpreter is held during encoding.
         let future = FutureRef::from_ptr(unsafe { Python::assume_attached() }, object)?;
         if !std::ptr::eq(future.engine(), self.engine) {
             self.is_foreign = true;
             return None;
         }
-        self.tasks.place(future.task())
+        self.tasks.index_of(future.task())
     }
 }
 
 impl Engine {
-    /// Submits one call without a future: whoever has the id must release it. `arguments` are the positional values, and
-    /// behind them the values of the named ones.
+    /// Submits one call without a future: the owner of the returned id must release it. `arguments` are the positional
+    /// values, and behind them the values of the named ones.
     ///
     /// # Errors
-    /// What is wrong with the function, the arguments or the engine.
+    /// An error about the function, the arguments or the engine.
     ///
     /// # Safety
-    /// The function and the arguments are live, the names are live `str`, all of them until this returns.
+    /// The function and the arguments are live, the names are live `str`, and all of them stay so until this returns.
     #[inline]
     pub unsafe fn submit_task(
         &self,
@@ -121,20 +129,20 @@ impl Engine {
         names: &[*mut ffi::PyObject],
         options: Option<&CallOptions>,
     ) -> PyResult<TaskId> {
-        // SAFETY: passed on from the caller.
+        // SAFETY: the caller guarantees it.
         let client = unsafe { self.client_for(py, function)? };
         let function = self.function_id(py, function)?;
         let mut parents = ParentList::new(self);
         let views = options.is_some_and(|options| options.views);
-        let mut sink = ClientSink::new(client.arena(), views);
+        let mut sink = ClientSink::new(client.arena(), &self.stored, views);
         let task = self.scratch.with(py, |scratch| {
             scratch.clear();
             let sinks = (&self.arrays, &mut sink as _);
-            // SAFETY: passed on from the caller; encoding natively runs no Python code.
+            // SAFETY: the caller guarantees it; native encoding runs no Python code.
             let encoded = unsafe { encode_call(arguments, names, &mut parents, scratch, sinks) };
-            (encoded == Encoded::Native).then(|| {
-                client.submit(&Call {
-                    function,
+            (encoded == EncodeResult::Native).then(|| {
+                client.submit(&CallRequest {
+                    function: function.id,
                     payload: scratch,
                     parts: sink.parts(),
                     views,
@@ -152,32 +160,33 @@ impl Engine {
             Some(Err(refusal)) => Some(refusal),
             None => None,
         };
-        // SAFETY: passed on from the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { self.submit_slowly(py, function, arguments, names, options, refusal) }
     }
 
-    /// The way of calls that have to be pickled, or that have to wait for room.
+    /// Submits a call that must be pickled, or that must wait for room.
     #[cold]
     #[expect(clippy::too_many_arguments, reason = "what submit was given, and how far it came")]
-    unsafe fn submit_slowly(
-        &self,
+    unsafe fn submit_slowly<'a>(
+        &'a self,
         py: Python<'_>,
-        function: FunctionId,
+        mut function: FunctionUse<'a>,
         arguments: &[*mut ffi::PyObject],
         names: &[*mut ffi::PyObject],
         options: Option<&CallOptions>,
         refusal: Option<SubmitError>,
     ) -> PyResult<TaskId> {
         let client = self.running_client(py)?;
+        function.hold(client);
         let mut parents = ParentList::new(self);
         let mut payload = Vec::new();
         let views = options.is_some_and(|options| options.views);
-        let mut sink = ClientSink::new(client.arena(), views);
-        // SAFETY: passed on from the caller.
+        let mut sink = ClientSink::new(client.arena(), &self.stored, views);
+        // SAFETY: the caller guarantees it.
         unsafe {
             let sinks = (&self.arrays, &mut sink as _);
             let mut encoded = encode_call(arguments, names, &mut parents, &mut payload, sinks);
-            if encoded == Encoded::Foreign {
+            if encoded == EncodeResult::Foreign {
                 payload.clear();
                 parents = ParentList::new(self);
                 sink.clear();
@@ -186,15 +195,15 @@ impl Engine {
                 parents.is_foreign = !is_known;
                 encoded = pickled;
             }
-            if encoded == Encoded::Unstored {
-                return Err(sink.failure());
+            if encoded == EncodeResult::Unstored {
+                return Err(sink.failure(py));
             }
         }
         if parents.is_foreign {
             return Err(foreign_future());
         }
-        let call = Call {
-            function,
+        let call = CallRequest {
+            function: function.id,
             payload: &payload,
             parts: sink.parts(),
             views,
@@ -213,51 +222,97 @@ impl Engine {
         }
     }
 
-    /// Waits until fewer tasks are outstanding if that is what `error` is about and the executor is to block.
+    /// Waits until fewer tasks are outstanding, if `error` is about their number and the executor blocks when full.
     ///
     /// # Errors
-    /// The refusal itself where waiting does not help; what a signal handler raises.
+    /// The refusal itself, if waiting does not help; any exception that a signal handler raises.
     pub fn wait_for_room(
         &self,
         py: Python<'_>,
         client: &Client,
         error: SubmitError,
     ) -> PyResult<()> {
-        if !matches!(error, SubmitError::LimitReached { .. }) || !self.settings()?.block_when_full {
+        if !error.is_retryable() || !self.settings()?.block_when_full {
             return Err(error::submit(py, error));
         }
         self.interruptible(py, None, |slice| client.wait_for_room(slice))?;
         Ok(())
     }
 
-    /// The id of a callable.
+    /// Returns the id of a callable. If the returned value has a client, the id is in use until it is dropped;
+    /// otherwise until Python code runs.
     ///
     /// # Errors
-    /// `TypeError` for what cannot be called; `UnpicklableError`.
+    /// `TypeError` for an object that cannot be called; `UnpicklableError`.
+    #[inline]
     pub fn function_id(
         &self,
         py: Python<'_>,
         function: *mut ffi::PyObject,
-    ) -> PyResult<FunctionId> {
+    ) -> PyResult<FunctionUse<'_>> {
         if let Some(id) = self.functions.with(py, |functions| functions.find(py, function)) {
-            return Ok(id);
+            return Ok(FunctionUse { id, client: None });
         }
-        // Attached, so that PyO3 releases at once what the cache lets go of.
-        Python::attach(|_| {
-            // SAFETY: callers hand in live objects only.
+        self.new_function_id(py, function)
+    }
+
+    #[cold]
+    fn new_function_id(
+        &self,
+        py: Python<'_>,
+        function: *mut ffi::PyObject,
+    ) -> PyResult<FunctionUse<'_>> {
+        // Attached, so that PyO3 releases at once the objects that the cache drops.
+        let attached = |_: Python<'_>| {
+            // SAFETY: callers pass live objects only.
             let function = unsafe { Bound::from_borrowed_ptr(py, function) };
             // Describing a function runs Python code, which may submit: the cache is not borrowed meanwhile.
-            let described = crate::function::describe(&function)?;
+            let described = crate::function::describe(&function, &self.functions)?;
             let client = self.running_client(py)?;
-            let (id, forgotten) =
+            let inserted =
                 self.functions.with(py, |functions| functions.insert(described, &**client));
-            drop(forgotten);
-            Ok(id)
-        })
+            let mut function = FunctionUse { id: inserted.id, client: None };
+            if inserted.has_use {
+                function.client = Some(client);
+            } else {
+                // The entries that the cache dropped may run Python code when they are destroyed.
+                function.hold(client);
+            }
+            Ok(function)
+        };
+        // SAFETY: the caller holds the interpreter. It may have begun to end, which is not checked: finalizers run
+        // then, too.
+        unsafe { Python::attach_unchecked(attached) }
     }
 }
 
-/// Pickles a call; also says whether every future in it is one that `parents` knows.
+/// A function's id while a call is submitted.
+pub struct FunctionUse<'a> {
+    pub id: FunctionId,
+    /// The client to tell when the use ends.
+    client: Option<&'a Client>,
+}
+
+impl<'a> FunctionUse<'a> {
+    /// Keeps the id in use even if Python code runs.
+    pub fn hold(&mut self, client: &'a Client) {
+        if self.client.is_none() {
+            client.use_function(self.id);
+            self.client = Some(client);
+        }
+    }
+}
+
+impl Drop for FunctionUse<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(client) = self.client {
+            client.forget(self.id);
+        }
+    }
+}
+
+/// Pickles a call. Also returns whether `parents` knows every future in it.
 ///
 /// # Errors
 /// `UnpicklableError`, which names the offending part.
@@ -270,7 +325,7 @@ pub unsafe fn pickle(
     names: &[*mut ffi::PyObject],
     parents: &mut impl ParentSink,
     (payload, blocks): (&mut Vec<u8>, &mut dyn BlockSink),
-) -> PyResult<(Encoded, bool)> {
+) -> PyResult<(EncodeResult, bool)> {
     // SAFETY: the arguments are live; the last ones belong to the names.
     let (positional, named) = unsafe {
         let (positional, values) = arguments.split_at(arguments.len() - names.len());

@@ -1,45 +1,133 @@
-//! What a function by value takes from around it: as long as each part is the same object, so is its behaviour.
+//! The captured parts of a function by value: while each part is the same object, the function behaves the same.
 //!
-//! A context is the same until it is released, which its *stamp* tells. Of one that is a global the stamp alone is kept, so
-//! that it goes when the program drops it; cells and defaults are kept by their function anyhow.
+//! This module keeps nothing alive that the function itself does not keep alive, except constants: the function may be
+//! reachable from its captured values, and would then never be freed. A context counts as the same until it is
+//! released, which changes its *stamp*.
 
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyType};
 
+use super::held::{CapturedValue, Referent};
 use crate::object::Owned;
 
-/// All that a function depends on: the parts of every function by value that it reaches, and the contexts.
+/// The replaceable parts of a function object: its code, its defaults, and the number of its attributes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Own {
+    /// Addresses, each of a live object or 0.
+    parts: [usize; 3],
+    attributes: ffi::Py_ssize_t,
+}
+
+impl Own {
+    /// Takes the parts of a callable. Also returns the objects that must be kept for as long as the parts are used.
+    pub fn take(function: &Bound<'_, PyAny>) -> (Self, Vec<Py<PyAny>>) {
+        let py = function.py();
+        // SAFETY: the object is live, so its parts are live too, and we take references of our own.
+        unsafe {
+            let own = Self::now(function.as_ptr());
+            let holders = own
+                .parts
+                .iter()
+                .filter(|&&part| part != 0)
+                .map(|&part| Bound::from_borrowed_ptr(py, part as *mut ffi::PyObject).unbind());
+            (own, holders.collect())
+        }
+    }
+
+    /// Returns whether `function` still has the same parts.
+    ///
+    /// # Safety
+    /// `function` is the live object that they were taken from; the interpreter is held.
+    #[inline]
+    pub unsafe fn is_same(&self, function: *mut ffi::PyObject) -> bool {
+        // SAFETY: the caller guarantees it.
+        self.parts[0] == 0 || unsafe { Self::now(function) } == *self
+    }
+
+    /// Returns true for a function that has code, and neither defaults nor attributes.
+    pub const fn is_only_code(&self) -> bool {
+        self.parts[0] != 0 && self.parts[1] == 0 && self.parts[2] == 0 && self.attributes == 0
+    }
+
+    /// Returns the present parts of any object; one that is not a function has none.
+    #[inline]
+    unsafe fn now(object: *mut ffi::PyObject) -> Self {
+        // SAFETY: the callers guarantee it; an object of the type of functions has their layout, and its attributes are
+        // null or a dict.
+        unsafe {
+            if ffi::PyFunction_Check(object) == 0 {
+                return Self { parts: [0; 3], attributes: 0 };
+            }
+            let function = &*object.cast::<ffi::PyFunctionObject>();
+            let parts = [
+                function.func_code as usize,
+                function.func_defaults as usize,
+                function.func_kwdefaults as usize,
+            ];
+            let attributes = function.func_dict.cast::<ffi::PyDictObject>();
+            let attributes = if attributes.is_null() { 0 } else { (*attributes).ma_used };
+            Self { parts, attributes }
+        }
+    }
+}
+
+/// All dependencies of a function: the parts of every function by value that it reaches, and the contexts.
 pub struct Captured {
-    functions: Vec<Parts>,
-    contexts: Vec<(Py<PyAny>, Stamp)>,
+    functions: Vec<CapturedParts>,
+    contexts: Vec<(Referent, Py<PyAny>, Stamp)>,
 }
 
 impl Captured {
-    /// Takes stock of `(function, names of globals, names of globals that are contexts)` of each function that is reached,
-    /// and of the contexts that their cells and defaults hold.
+    /// Captures the parts of each reached function, given as `(function, names of globals, names of globals that are
+    /// contexts)`, and the contexts in their cells and defaults.
     pub fn take(functions: &Bound<'_, PyList>, contexts: &Bound<'_, PyList>) -> PyResult<Self> {
-        let functions = functions.iter().map(|one| Parts::take(&one)).collect::<PyResult<_>>()?;
-        let stamped = |one: Bound<'_, PyAny>| Ok((one.clone().unbind(), Stamp::take(&one)?));
+        let functions =
+            functions.iter().map(|one| CapturedParts::take(&one)).collect::<PyResult<_>>()?;
+        let stamped = |one: Bound<'_, PyAny>| {
+            let (holder, referent) = Referent::take(&one, None);
+            Ok((referent, holder, Stamp::take(&one)?))
+        };
         Ok(Self { functions, contexts: contexts.iter().map(stamped).collect::<PyResult<_>>()? })
     }
 
-    /// Whether nothing was found: the object says it all.
+    /// Returns whether nothing is captured: the function's object alone identifies it.
     pub fn is_nothing(&self) -> bool {
         self.functions.is_empty() && self.contexts.is_empty()
     }
 
-    /// Whether every part is still the same object. Runs no Python code.
+    /// Returns true if only the code of `function` itself is captured.
+    pub fn is_only_code_of(&self, function: &Bound<'_, PyAny>) -> bool {
+        let [parts] = &self.functions[..] else { return false };
+        let is_code_alone =
+            parts.own.iter().filter(|held| !matches!(held, CapturedValue::Nothing)).count() == 1;
+        // An empty cell may be filled later.
+        // SAFETY: `function` is a function, because its parts were taken.
+        let has_cells = unsafe { !ffi::PyFunction_GetClosure(function.as_ptr()).is_null() };
+        self.contexts.is_empty()
+            && parts.function.is(function.as_ptr())
+            && is_code_alone
+            && !has_cells
+            && parts.globals.is_empty()
+            && parts.contexts.is_empty()
+    }
+
+    /// Returns whether every part is still the same object. Runs no Python code.
     pub fn is_same(&self, py: Python<'_>) -> bool {
         self.functions.iter().all(|parts| parts.is_same(py))
-            && self.contexts.iter().all(|(context, stamp)| stamp.is_on(context.bind(py)))
+            && self.contexts.iter().all(|(context, _, stamp)| {
+                // SAFETY: the referent of the weak reference is live, and we take a reference of our own.
+                let context =
+                    context.get().map(|context| unsafe { Bound::from_borrowed_ptr(py, context) });
+                context.is_some_and(|context| stamp.is_on(&context))
+            })
     }
 }
 
-/// What tells that a context has not been released since.
+/// A stamp that shows whether a context has been released since.
 struct Stamp {
-    /// The type of contexts, where the stamp is read without Python code.
+    /// The type of contexts; the stamp of an object of this type is read without running Python code.
     kind: Py<PyType>,
     stamp: Py<PyAny>,
 }
@@ -58,85 +146,95 @@ impl Stamp {
     }
 }
 
-/// Everything that one function by value takes from around it.
-struct Parts {
-    function: Py<PyAny>,
-    /// Code, defaults, keyword defaults and the contents of its cells; null for what is not there.
-    own: Vec<Option<Py<PyAny>>>,
-    /// The globals it names, each with the value it had.
-    globals: Vec<(Py<PyAny>, Option<Py<PyAny>>)>,
-    /// Those that were contexts.
+/// All captured parts of one function by value.
+struct CapturedParts {
+    function: Referent,
+    _holder: Py<PyAny>,
+    /// The parts that `each_part` visits.
+    own: Vec<CapturedValue>,
+    /// The globals that it names, each with its value.
+    globals: Vec<(Py<PyAny>, CapturedValue)>,
+    /// The globals that were contexts.
     contexts: Vec<(Py<PyAny>, Stamp)>,
 }
 
-impl Parts {
-    /// Takes stock of `(function, names of globals, names of globals that are contexts)`.
+impl CapturedParts {
+    /// Captures the parts of one function, given as `(function, names of globals, names of globals that are contexts)`.
     fn take(item: &Bound<'_, PyAny>) -> PyResult<Self> {
         type Names<'py> = Vec<Bound<'py, PyAny>>;
         let py = item.py();
         let (function, names, stamped): (Bound<'_, PyAny>, Names<'_>, Names<'_>) =
             item.extract()?;
         let mut own = Vec::new();
-        // SAFETY: the module hands out functions only; what is borrowed is turned into references of our own.
+        // SAFETY: the module passes functions only; each visited part is live or null.
         unsafe {
             each_part(function.as_ptr(), &mut |part| {
-                own.push((!part.is_null()).then(|| Bound::from_borrowed_ptr(py, part).unbind()));
+                own.push(CapturedValue::take(py, part));
                 true
             });
         }
-        let value = |name: &Bound<'_, PyAny>| global(&function, name).map(Bound::unbind);
+        let value = |name: &Bound<'_, PyAny>| {
+            let value = global(&function, name);
+            // SAFETY: a live object, or null.
+            unsafe {
+                CapturedValue::take(py, value.map_or(std::ptr::null_mut(), |value| value.as_ptr()))
+            }
+        };
         let globals = names.iter().map(|name| (name.clone().unbind(), value(name))).collect();
         let stamp = |name: Bound<'_, PyAny>| {
             let context = global(&function, &name)?;
             Some(Stamp::take(&context).map(|stamp| (name.unbind(), stamp)))
         };
         let contexts = stamped.into_iter().filter_map(stamp).collect::<PyResult<_>>()?;
-        Ok(Self { function: function.unbind(), own, globals, contexts })
+        let (holder, function) = Referent::take(&function, None);
+        Ok(Self { function, _holder: holder, own, globals, contexts })
     }
 
-    /// Whether every part is still the same object.
+    /// Returns whether every part is still the same object.
     fn is_same(&self, py: Python<'_>) -> bool {
-        let function = self.function.bind(py);
+        let Some(function) = self.function.get() else { return false };
+        // SAFETY: the referent of the weak reference is live, and we take a reference of our own.
+        let function = unsafe { &Bound::from_borrowed_ptr(py, function) };
         let mut own = self.own.iter();
-        let same = |known: Option<&Py<PyAny>>, now: *mut ffi::PyObject| {
-            known.map_or(std::ptr::null_mut(), Py::as_ptr) == now
-        };
         let mut is_same = true;
-        // SAFETY: it is a live function and the interpreter is held.
+        // SAFETY: `function` is a live function and the interpreter is held; each visited part is live or null.
         unsafe {
             each_part(function.as_ptr(), &mut |part| {
-                is_same = own.next().is_some_and(|known| same(known.as_ref(), part));
+                is_same = own.next().is_some_and(|held| held.is(part));
                 is_same
             });
         }
-        let is_global = |name: &Py<PyAny>, known: Option<&Py<PyAny>>| {
+        let is_global = |name: &Py<PyAny>, held: &CapturedValue| {
             let now = global(function, name.bind(py));
-            same(known, now.map_or(std::ptr::null_mut(), |now| now.as_ptr()))
+            // SAFETY: a live object, or null.
+            unsafe { held.is(now.as_ref().map_or(std::ptr::null_mut(), Bound::as_ptr)) }
         };
         let is_stamped = |name: &Py<PyAny>, stamp: &Stamp| {
             global(function, name.bind(py)).is_some_and(|now| stamp.is_on(&now))
         };
         is_same
             && own.next().is_none()
-            && self.globals.iter().all(|(name, value)| is_global(name, value.as_ref()))
+            && self.globals.iter().all(|(name, held)| is_global(name, held))
             && self.contexts.iter().all(|(name, stamp)| is_stamped(name, stamp))
     }
 }
 
-/// A global of a function.
+/// Returns a global of a function.
 fn global<'py>(
     function: &Bound<'py, PyAny>,
     name: &Bound<'py, PyAny>,
 ) -> Option<Bound<'py, PyAny>> {
-    // SAFETY: the callers have a function, whose globals are a dict; what is borrowed from that is turned into a reference
-    // at once, with the interpreter held.
+    // SAFETY: the callers pass a function, whose globals are a dict; the borrowed item is turned into a reference at
+    // once, with the interpreter held.
     unsafe {
         let table = ffi::PyFunction_GetGlobals(function.as_ptr());
         Bound::from_borrowed_ptr_or_opt(function.py(), ffi::PyDict_GetItem(table, name.as_ptr()))
     }
 }
 
-/// Visits code, defaults, keyword defaults and cell contents (borrowed, null where absent) until `visit` says false.
+/// Visits the code, the defaults, names and values of the keyword defaults and of the attributes, and the contents of
+/// the cells, until `visit` returns false. The pointers are borrowed, and null for an absent part and between the
+/// groups.
 ///
 /// # Safety
 /// `function` is a live Python function and the interpreter is held.
@@ -144,21 +242,33 @@ unsafe fn each_part(
     function: *mut ffi::PyObject,
     visit: &mut dyn FnMut(*mut ffi::PyObject) -> bool,
 ) {
-    // SAFETY: the getters give borrowed references of a function; a closure is a tuple of cells.
+    // SAFETY: the getters return borrowed references of a function, whose attributes are null or a dict; a closure is a
+    // tuple of cells.
     unsafe {
-        let parts = [
-            ffi::PyFunction_GetCode(function),
-            ffi::PyFunction_GetDefaults(function),
-            ffi::PyFunction_GetKwDefaults(function),
-        ];
-        if !parts.into_iter().all(&mut *visit) {
+        let code = ffi::PyFunction_GetCode(function);
+        if !visit(code) || !visit(ffi::PyFunction_GetDefaults(function)) {
             return;
+        }
+        let attributes = (*function.cast::<ffi::PyFunctionObject>()).func_dict;
+        for table in [ffi::PyFunction_GetKwDefaults(function), attributes] {
+            let (mut position, mut name, mut value) =
+                (0, std::ptr::null_mut(), std::ptr::null_mut());
+            while !table.is_null()
+                && ffi::PyDict_Next(table, &raw mut position, &raw mut name, &raw mut value) != 0
+            {
+                if !visit(name) || !visit(value) {
+                    return;
+                }
+            }
+            if !visit(std::ptr::null_mut()) {
+                return;
+            }
         }
         let closure = ffi::PyFunction_GetClosure(function);
         let count = if closure.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(closure) };
         for index in 0..count {
             let content = ffi::PyCell_Get(ffi::PyTuple_GET_ITEM(closure, index));
-            // The cell keeps its content alive while nobody else runs.
+            // The cell keeps its content alive while no other code runs.
             let borrowed = content;
             if !content.is_null() {
                 drop(Owned::or_raise(Python::assume_attached(), content));

@@ -1,8 +1,8 @@
-//! The future of an app's call: a plain future that also knows which call it is.
+//! The future of an app's call: a plain future that also holds its call.
 //!
-//! What it adds: the app, the arguments until a value was asked for, its number, and its place in the ledger of its
-//! kernel, which does not hold it. The collector does not know it while nothing in its arguments can lead back to it: the
-//! app and the engine are not followed then.
+//! It adds the app, the arguments (until a value is requested), its number, and its links in the ledger of its kernel,
+//! which holds no reference to it. The collector does not track it if no reference cycle can lead from its arguments
+//! back to it; the app and the engine are not followed in that case.
 
 use std::ffi::{c_int, c_void};
 
@@ -17,7 +17,7 @@ use super::ledger::{Ledger, Links};
 use super::release::let_go;
 use crate::object::{Owned, may_be_in_a_cycle};
 
-/// What an app future holds beyond a plain one. All pointers but the links are strong references.
+/// Fields of an app future beyond those of a plain one. All pointers except the links are strong references.
 #[repr(C)]
 pub(super) struct AppFields {
     pub number: u64,
@@ -25,29 +25,29 @@ pub(super) struct AppFields {
     pub app: *mut ffi::PyObject,
     /// The tuple of positional arguments, null once they were dropped.
     arguments: *mut ffi::PyObject,
-    /// The dict of named ones, null if there are none.
+    /// The dict of named arguments, null if there are none.
     keywords: *mut ffi::PyObject,
-    /// Null once it has left.
+    /// Null once the future has left its ledger.
     ledger: *mut ffi::PyObject,
     links: Links,
 }
 
-/// An app's call, as its future remembers it. All are borrowed.
+/// An app's call, as its future stores it. All references are borrowed.
 pub struct AppCall<'a, 'py> {
-    /// Whose call it is.
+    /// The called app.
     pub app: *mut ffi::PyObject,
     /// A tuple.
     pub arguments: *mut ffi::PyObject,
     /// A dict, or null.
     pub keywords: *mut ffi::PyObject,
-    /// Of its kernel.
+    /// The ledger of the app's kernel.
     pub ledger: &'a Bound<'py, Ledger>,
 }
 
-/// The fields of an app future.
+/// Returns the fields of an app future.
 ///
 /// # Safety
-/// `object` is an app future whose memory is still there, and the interpreter is held: it is what guards the fields.
+/// `object` is an app future whose memory is not yet freed, and the interpreter is held, which guards the fields.
 #[inline]
 pub(super) unsafe fn fields<'a>(object: *mut ffi::PyObject) -> &'a mut AppFields {
     let offset = of_apps().expect("an app future has a type").offset;
@@ -55,13 +55,13 @@ pub(super) unsafe fn fields<'a>(object: *mut ffi::PyObject) -> &'a mut AppFields
     unsafe { &mut *object.cast::<u8>().add(offset).cast::<AppFields>() }
 }
 
-/// An app future's links.
+/// Returns the links of an app future.
 ///
 /// # Safety
-/// As for [`fields`].
+/// The same as for [`fields`].
 #[inline]
 pub(super) unsafe fn links<'a>(object: *mut ffi::PyObject) -> &'a mut Links {
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller guarantees it.
     unsafe { &mut fields(object).links }
 }
 
@@ -71,7 +71,7 @@ pub(super) unsafe fn links<'a>(object: *mut ffi::PyObject) -> &'a mut Links {
 /// `MemoryError`.
 ///
 /// # Safety
-/// `call` is as its fields say, `engine` is the task's engine, and the type was made.
+/// The fields of `call` are what they are documented to be, `engine` is the task's engine, and the type was made.
 #[inline]
 pub unsafe fn new_app_future(
     py: Python<'_>,
@@ -79,8 +79,8 @@ pub unsafe fn new_app_future(
     task: TaskId,
     call: &AppCall<'_, '_>,
 ) -> PyResult<Owned> {
-    let kind = of_apps().expect("made before the first lane").kind;
-    // SAFETY: passed on from the caller; the fields are set before anybody sees the object.
+    let kind = of_apps().expect("made before the first fast path").kind;
+    // SAFETY: the caller guarantees it; the fields are set before other code sees the object.
     unsafe {
         let object = new_instance(py, kind, engine, task)?;
         let fields = std::ptr::from_mut(fields(object.as_ptr()));
@@ -96,20 +96,21 @@ pub unsafe fn new_app_future(
     }
 }
 
-/// Whether an argument may lead back to the future.
+/// Returns whether an argument may lead back to the future.
 ///
 /// # Safety
-/// As for [`new_app_future`].
+/// The same as for [`new_app_future`].
 #[inline]
 unsafe fn leads_back(call: &AppCall<'_, '_>) -> bool {
-    // SAFETY: passed on from the caller; nothing here changes the tuple or the dict.
+    // SAFETY: the caller guarantees it; nothing here changes the tuple or the dict.
     unsafe {
         let arguments = call.arguments;
         let count = ffi::PyTuple_GET_SIZE(arguments);
         if (0..count).any(|index| may_be_in_a_cycle(ffi::PyTuple_GET_ITEM(arguments, index))) {
             return true;
         }
-        // The collector itself lets go of such a tuple when it first looks: of a million tasks it need not look at any.
+        // The collector would untrack such a tuple itself when it first visits it: this spares it the visits of a
+        // million tasks.
         if ffi::PyTuple_CheckExact(arguments) != 0 {
             ffi::PyObject_GC_UnTrack(arguments.cast());
         }
@@ -117,7 +118,7 @@ unsafe fn leads_back(call: &AppCall<'_, '_>) -> bool {
     }
 }
 
-/// Whether a named argument may lead back to the future.
+/// Returns whether a named argument may lead back to the future.
 ///
 /// # Safety
 /// `keywords` is a dict, and the interpreter is held.
@@ -136,14 +137,14 @@ unsafe fn is_named_leading_back(keywords: *mut ffi::PyObject) -> bool {
     false
 }
 
-/// The arguments, unless they were dropped: the tuple, and the dict or null. Borrowed.
+/// Returns the arguments, unless they were dropped: the tuple, and the dict or null. Borrowed.
 ///
 /// # Safety
-/// As for [`fields`].
+/// The same as for [`fields`].
 pub(super) unsafe fn arguments(
     object: *mut ffi::PyObject,
 ) -> Option<(*mut ffi::PyObject, *mut ffi::PyObject)> {
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller guarantees it.
     let fields = unsafe { fields(object) };
     (!fields.arguments.is_null()).then_some((fields.arguments, fields.keywords))
 }
@@ -151,31 +152,32 @@ pub(super) unsafe fn arguments(
 /// Drops the arguments, which may run Python code.
 ///
 /// # Safety
-/// As for [`fields`], and the caller holds a reference.
+/// The same as for [`fields`], and the caller holds a reference.
 pub(super) unsafe fn forget_arguments(object: *mut ffi::PyObject) {
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller guarantees it.
     unsafe { drop_arguments(take_arguments(object)) };
 }
 
-/// Takes the arguments out: strong references, or null.
+/// Moves the arguments out: strong references, or null.
 ///
 /// # Safety
-/// As for [`fields`].
+/// The same as for [`fields`].
 unsafe fn take_arguments(object: *mut ffi::PyObject) -> [*mut ffi::PyObject; 2] {
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller guarantees it.
     let fields = unsafe { fields(object) };
     let null = std::ptr::null_mut();
     [std::mem::replace(&mut fields.arguments, null), std::mem::replace(&mut fields.keywords, null)]
 }
 
-/// Gives references to arguments back. Where one is the last, what goes with it may be the next future of a long chain.
+/// Releases references to arguments. The release of the last reference to one may end the next future of a long chain,
+/// so [`let_go`] does it without recursion.
 ///
 /// # Safety
 /// The references are the caller's, or null, and the interpreter is held.
 #[inline]
 unsafe fn drop_arguments(arguments: [*mut ffi::PyObject; 2]) {
     for part in arguments {
-        // SAFETY: passed on from the caller.
+        // SAFETY: the caller guarantees it.
         unsafe {
             if !part.is_null() && ffi::Py_REFCNT(part) == 1 {
                 let_go(part);
@@ -186,10 +188,10 @@ unsafe fn drop_arguments(arguments: [*mut ffi::PyObject; 2]) {
     }
 }
 
-/// What the type's `_translated` makes of an exception that the engine made.
+/// Passes an exception that the engine made to the type's `_translated`, and returns the result.
 ///
 /// # Errors
-/// What it raises; `TypeError` when it gives no exception.
+/// Any exception that `_translated` raises; `TypeError` if it does not return an exception.
 pub(super) fn translated<'py>(
     future: FutureRef<'py>,
     raised: Bound<'py, PyAny>,
@@ -203,15 +205,30 @@ pub(super) fn translated<'py>(
         return Ok(translated);
     }
     let kind = translated.get_type();
-    Err(PyTypeError::new_err(format!("_translated gave no exception but a {}", kind.name()?)))
+    Err(PyTypeError::new_err(format!("_translated returned no exception but a {}", kind.name()?)))
 }
 
-/// Takes an app future out of its ledger, if it is still in it; gives the reference that it held.
+/// Adds the bytes of a fetched value to the ledger of the future's kernel.
+///
+/// # Errors
+/// Any exception of the function that the ledger calls.
+pub(super) fn count_fetched(future: FutureRef<'_>, size: u64) -> PyResult<()> {
+    let py = future.py();
+    // SAFETY: the caller's borrow keeps the future alive; the stored object is a ledger, which is held while it is
+    // used.
+    unsafe {
+        let ledger = fields(future.as_ptr()).ledger;
+        let Some(ledger) = Bound::from_borrowed_ptr_or_opt(py, ledger) else { return Ok(()) };
+        ledger.cast_unchecked::<Ledger>().get().count_fetched(py, size)
+    }
+}
+
+/// Removes an app future from its ledger, if it is still in it. Returns its reference to the ledger.
 ///
 /// # Safety
-/// As for [`fields`].
+/// The same as for [`fields`].
 unsafe fn leave_ledger(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: passed on from the caller; what is stored is a ledger.
+    // SAFETY: the caller guarantees it; the stored object is a ledger.
     unsafe {
         let py = Python::assume_attached();
         let ledger = std::mem::replace(&mut fields(object).ledger, std::ptr::null_mut());
@@ -224,8 +241,8 @@ unsafe fn leave_ledger(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
 }
 
 pub(super) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: called once, with the last reference gone and the interpreter held. It leaves its ledger before anything
-    // runs that could find it there.
+    // SAFETY: called once, with the last reference gone and the interpreter held. The future leaves its ledger before
+    // any code runs that could find it there.
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
         let ledger = leave_ledger(object);
@@ -254,7 +271,7 @@ pub(super) unsafe extern "C" fn traverse(
 }
 
 pub(super) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
-    // SAFETY: called by the collector with a live app future, which nobody is to find any more.
+    // SAFETY: called by the collector with a live app future that is no longer reachable.
     unsafe {
         let ledger = leave_ledger(object);
         let app = std::mem::replace(&mut fields(object).app, std::ptr::null_mut());

@@ -1,43 +1,46 @@
-//! What Python sees of an app future besides what every future has, and how its type is made.
+//! Methods and attributes that an app future adds to those of every future, and the making of its type.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBool, PyDict};
 
 use super::app::{self, AppFields};
-use super::kind::{Parts, is_app_future, made_of_apps, make_of_apps};
+use super::guarded::with_future;
+use super::kind::{FutureTypeSpec, is_app_future, made_of_apps, make_of_apps};
 use super::layout::FutureRef;
-use super::methods::{future_type, with_future};
+use super::methods::future_type;
 use super::standard::property;
 use crate::object::Owned;
 use crate::raw::method;
 
-/// What the mixin has that is called from here.
+/// Methods of the mixin that native code calls.
 struct Hooks {
+    /// `_translated`, which translates the engine's own exceptions; see `translator`.
     translated: Option<Py<PyAny>>,
+    /// `__getattr__`; see `lookup`.
     getattr: Option<Py<PyAny>>,
 }
 
 static HOOKS: OnceLock<Hooks> = OnceLock::new();
 
-/// What translates the engine's own exceptions, if the type has that.
+/// Returns the mixin's method that translates the engine's own exceptions, if the mixin has one.
 pub(super) fn translator(py: Python<'_>) -> Option<&Bound<'_, PyAny>> {
     HOOKS.get()?.translated.as_ref().map(|found| found.bind(py))
 }
 
-/// Whether the type of app futures was made.
+/// Returns whether the type of app futures was made.
 pub fn has_app_futures(py: Python<'_>) -> bool {
     made_of_apps(py).is_some()
 }
 
-/// Makes the type of app futures: a subclass of `mixin` and of `Future`, in this order. Made once in a process; later calls
-/// give the same type.
+/// Makes the type of app futures: a subclass of `mixin` and of `Future`, in this order. It is made once in a process;
+/// later calls return the same type.
 ///
 /// # Errors
-/// `TypeError`: `mixin` is no class, or one whose instances have fields of their own.
+/// `TypeError` if `mixin` is not a class, or its instances have fields of their own.
 #[pyfunction]
 pub fn make_app_future_type<'py>(mixin: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = mixin.py();
@@ -54,11 +57,12 @@ pub fn make_app_future_type<'py>(mixin: &Bound<'py, PyAny>) -> PyResult<Bound<'p
         property(c"_number", number),
         property(c"_app", app),
         property(c"_arguments", arguments),
+        property(c"_is_fetched", is_fetched),
         // SAFETY: all fields of the definition may be zero.
         unsafe { std::mem::zeroed() },
     ];
     let getattr = mixin.getattr_opt("__getattr__")?;
-    let parts = Parts {
+    let parts = FutureTypeSpec {
         dealloc: app::dealloc,
         traverse: app::traverse,
         clear: app::clear,
@@ -76,8 +80,8 @@ pub fn make_app_future_type<'py>(mixin: &Bound<'py, PyAny>) -> PyResult<Bound<'p
     make_of_apps(mixin, size_of::<AppFields>(), &parts)
 }
 
-/// Looks an attribute up, and asks the mixin's `__getattr__` for those that are missing. What a Python class would inherit
-/// does the same, and looks for two methods first, each time.
+/// Looks up an attribute, and calls the mixin's `__getattr__` for a missing one. CPython's own slot for classes with
+/// `__getattr__` does the same, but first looks up `__getattribute__` and `__getattr__` on each access.
 unsafe extern "C" fn lookup(
     object: *mut ffi::PyObject,
     name: *mut ffi::PyObject,
@@ -100,11 +104,11 @@ unsafe fn with_app_future(
     object: *mut ffi::PyObject,
     body: impl FnOnce(FutureRef<'_>) -> PyResult<Owned>,
 ) -> *mut ffi::PyObject {
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         with_future(object, |future| {
             if !is_app_future(object) {
-                let text = "this is no app future of gristmill";
+                let text = "this object is not an app future of gristmill";
                 return Err(pyo3::exceptions::PyTypeError::new_err(text));
             }
             body(future)
@@ -132,6 +136,17 @@ unsafe extern "C" fn app(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi
     }
 }
 
+unsafe extern "C" fn is_fetched(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
+    // SAFETY: as above.
+    unsafe {
+        with_app_future(object, |future| {
+            let is_fetched = future.value().is_some() || future.raised().is_some();
+            let is_fetched = PyBool::new(future.py(), is_fetched);
+            Ok(Owned::from_bound(is_fetched.to_owned().into_any()))
+        })
+    }
+}
+
 unsafe extern "C" fn arguments(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
     // SAFETY: as above.
     unsafe {
@@ -140,7 +155,8 @@ unsafe extern "C" fn arguments(object: *mut ffi::PyObject, _: *mut c_void) -> *m
             let Some((positional, keywords)) = app::arguments(object) else {
                 return Ok(Owned::from_bound(py.None().into_bound(py)));
             };
-            // Whoever gets the dict may put anything into it.
+            // The caller gets the dict of keywords that the future refers to, and may store the future in it: that
+            // makes a cycle.
             future.track();
             let positional = Bound::from_borrowed_ptr(py, positional);
             let keywords = Bound::from_borrowed_ptr_or_opt(py, keywords)
@@ -156,7 +172,7 @@ unsafe extern "C" fn forget_arguments(
     _count: ffi::Py_ssize_t,
     _names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: as above; the caller holds the reference that it called the method with.
+    // SAFETY: as above. The caller's reference keeps the future alive while its arguments are dropped.
     unsafe {
         with_app_future(object, |future| {
             app::forget_arguments(object);

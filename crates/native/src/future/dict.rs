@@ -1,10 +1,10 @@
-//! The dict of an instance, which CPython manages: where it is differs from version to version.
+//! The dict of an instance, which CPython manages: its location differs from version to version.
 
 use std::ffi::{c_int, c_void};
 
 use pyo3::ffi;
 
-/// `__setattr__`: an attribute may make the future part of a cycle.
+/// Implements `__setattr__`. An attribute may make the future part of a cycle, so the collector tracks it from now on.
 pub(super) unsafe extern "C" fn set_attribute(
     object: *mut ffi::PyObject,
     name: *mut ffi::PyObject,
@@ -19,7 +19,7 @@ pub(super) unsafe extern "C" fn set_attribute(
     }
 }
 
-// Public from 3.13 on, and the same under another name before.
+// Public since 3.13; available under another name before.
 #[cfg(Py_3_12)]
 unsafe extern "C" {
     #[cfg_attr(not(Py_3_13), link_name = "_PyObject_ClearManagedDict")]
@@ -32,20 +32,20 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Lets go of the attributes that somebody set.
+/// Releases the attributes that user code has set.
 ///
 /// # Safety
 /// `object` is a live future, and the interpreter is held.
 #[cfg(Py_3_12)]
 pub(super) unsafe fn clear_dict(object: *mut ffi::PyObject) {
-    // SAFETY: instances have a managed dict, as those of every Python class without slots.
+    // SAFETY: instances have a managed dict, like those of every Python class without slots.
     unsafe { PyObject_ClearManagedDict(object) };
 }
 
-/// Shows the attributes to the collector.
+/// Visits the attributes for the collector.
 ///
 /// # Safety
-/// As for [`clear_dict`]; `visit` and `argument` are the collector's.
+/// The same as for [`clear_dict`]; `visit` and `argument` are the collector's.
 #[cfg(Py_3_12)]
 pub(super) unsafe fn visit_dict(
     object: *mut ffi::PyObject,
@@ -56,30 +56,31 @@ pub(super) unsafe fn visit_dict(
     unsafe { PyObject_VisitManagedDict(object, visit, argument) }
 }
 
-/// 3.11 keeps the dict three words in front of the object, and `_PyObject_GC_New` leaves it null.
+/// Returns the address of the dict pointer. 3.11 has it three words in front of the object, and `_PyObject_GC_New` sets
+/// it to null.
 #[cfg(not(Py_3_12))]
 unsafe fn dict_place(object: *mut ffi::PyObject) -> *mut *mut ffi::PyObject {
     // SAFETY: instances of a class with a managed dict have these words in front of them.
     unsafe { object.cast::<*mut ffi::PyObject>().sub(3) }
 }
 
-/// Lets go of the attributes that somebody set.
+/// Releases the attributes that user code has set.
 ///
 /// # Safety
 /// `object` is a live future, and the interpreter is held.
 #[cfg(not(Py_3_12))]
 pub(super) unsafe fn clear_dict(object: *mut ffi::PyObject) {
-    // SAFETY: the place holds a strong reference or null.
+    // SAFETY: the address holds a strong reference or null.
     unsafe {
         let dict = std::mem::replace(&mut *dict_place(object), std::ptr::null_mut());
         ffi::Py_XDECREF(dict);
     }
 }
 
-/// Shows the attributes to the collector.
+/// Visits the attributes for the collector.
 ///
 /// # Safety
-/// As for [`clear_dict`]; `visit` and `argument` are the collector's.
+/// The same as for [`clear_dict`]; `visit` and `argument` are the collector's.
 #[cfg(not(Py_3_12))]
 pub(super) unsafe fn visit_dict(
     object: *mut ffi::PyObject,

@@ -1,6 +1,7 @@
-//! The two types of futures: which they are, how they are made, and what an object is.
+//! The two types of futures: their making, and the type checks of objects. Plain futures have the first type. App
+//! futures have the second, which also inherits from a mixin class of the caller.
 //!
-//! Both are made by hand from slots. Nobody can derive from either: what is one of ours is known by its exact type.
+//! Both are made by hand from slots. Neither can be subclassed: one of our futures is recognised by its exact type.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
@@ -15,11 +16,11 @@ use crate::object::Owned;
 /// One type of futures.
 pub(super) struct FutureType {
     pub kind: *mut ffi::PyTypeObject,
-    /// Where the fields begin that it adds to its base class: that one's size.
+    /// Offset of the fields that it adds to its base class: the size of the base class's instances.
     pub offset: usize,
 }
 
-// SAFETY: the type object is immortal once stored, and used under the interpreter.
+// SAFETY: the type object is immortal once stored, and is used with the interpreter held.
 unsafe impl Send for FutureType {}
 // SAFETY: as above.
 unsafe impl Sync for FutureType {}
@@ -27,30 +28,30 @@ unsafe impl Sync for FutureType {}
 static PLAIN: OnceLock<FutureType> = OnceLock::new();
 static OF_APPS: OnceLock<FutureType> = OnceLock::new();
 
-/// The type of plain futures.
+/// Returns the type of plain futures.
 #[inline]
 pub(super) fn plain() -> &'static FutureType {
     PLAIN.get().expect("the future type is made before the first engine")
 }
 
-/// The type of app futures, if it was made.
+/// Returns the type of app futures, if it was made.
 #[inline]
 pub(super) fn of_apps() -> Option<&'static FutureType> {
     OF_APPS.get()
 }
 
-/// Whether `object` is one of our futures, of either type.
+/// Returns whether `object` is one of our futures, of either type.
 #[inline]
 pub fn is_future(object: *mut ffi::PyObject) -> bool {
-    // SAFETY: callers hand in live objects only.
+    // SAFETY: callers pass live objects only.
     let kind = unsafe { ffi::Py_TYPE(object) };
     PLAIN.get().is_some_and(|known| known.kind == kind) || is_app_kind(kind)
 }
 
-/// Whether `object` is an app future.
+/// Returns whether `object` is an app future.
 #[inline]
 pub(super) fn is_app_future(object: *mut ffi::PyObject) -> bool {
-    // SAFETY: callers hand in live objects only.
+    // SAFETY: callers pass live objects only.
     is_app_kind(unsafe { ffi::Py_TYPE(object) })
 }
 
@@ -59,20 +60,20 @@ fn is_app_kind(kind: *mut ffi::PyTypeObject) -> bool {
     OF_APPS.get().is_some_and(|known| known.kind == kind)
 }
 
-/// Whether `object` is a future of `concurrent.futures` and none of ours.
+/// Returns whether `object` is a future of `concurrent.futures` and not one of ours.
 pub fn is_foreign_future(object: *mut ffi::PyObject) -> bool {
     let Some(plain) = PLAIN.get() else { return false };
-    // SAFETY: callers hand in live objects only; our type has the standard library's for a base, and keeps it.
+    // SAFETY: callers pass live objects only; our type has the standard library's as its base, and keeps it alive.
     let is_any = unsafe { ffi::PyType_IsSubtype(ffi::Py_TYPE(object), (*plain.kind).tp_base) } != 0;
     is_any && !is_future(object)
 }
 
-/// The type of plain futures, if it was made already.
+/// Returns the type of plain futures, if it was made already.
 pub(super) fn made_plain(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
     PLAIN.get().map(|made| made.object(py))
 }
 
-/// The type of app futures, if it was made already.
+/// Returns the type of app futures, if it was made already.
 pub(super) fn made_of_apps(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
     OF_APPS.get().map(|made| made.object(py))
 }
@@ -84,26 +85,29 @@ impl FutureType {
     }
 }
 
-/// What a type of futures is made of, besides what it inherits.
-pub(super) struct Parts {
+/// The parts of a type of futures, besides the inherited ones.
+pub(super) struct FutureTypeSpec {
     pub dealloc: ffi::destructor,
     pub traverse: ffi::traverseproc,
     pub clear: ffi::inquiry,
-    /// Ended by a zeroed one, as are the properties.
+    /// Ended by a zeroed entry, like the properties.
     pub methods: &'static [ffi::PyMethodDef],
     pub properties: &'static [ffi::PyGetSetDef],
     pub doc: &'static CStr,
-    /// `__await__`, where it is not inherited.
+    /// `__await__`, unless it is inherited.
     pub iterate: Option<ffi::unaryfunc>,
-    /// How attributes are found, where it is not inherited.
+    /// The lookup of attributes, unless it is inherited.
     pub lookup: Option<ffi::getattrofunc>,
 }
 
 /// Makes the type of plain futures, once, as a subclass of `concurrent.futures.Future`.
 ///
 /// # Errors
-/// What importing the base class or making the type raises.
-pub(super) fn make_plain<'py>(py: Python<'py>, parts: &Parts) -> PyResult<Bound<'py, PyAny>> {
+/// Any exception of the import of the base class or of the making of the type.
+pub(super) fn make_plain<'py>(
+    py: Python<'py>,
+    parts: &FutureTypeSpec,
+) -> PyResult<Bound<'py, PyAny>> {
     let base = py.import("concurrent.futures._base")?.getattr("Future")?;
     // SAFETY: `base` is a type object.
     let (kind, offset) =
@@ -113,22 +117,22 @@ pub(super) fn make_plain<'py>(py: Python<'py>, parts: &Parts) -> PyResult<Bound<
     Ok(made_plain(py).unwrap_or(kind))
 }
 
-/// Makes the type of app futures, once, as a subclass of `mixin` and of the plain ones.
+/// Makes the type of app futures, once, as a subclass of `mixin` and of the plain type.
 ///
 /// # Errors
-/// `TypeError`: `mixin` is no class, or its instances have a layout of their own.
+/// `TypeError` if `mixin` is not a class, or its instances have a layout of their own.
 pub(super) fn make_of_apps<'py>(
     mixin: &Bound<'py, PyAny>,
     size: usize,
-    parts: &Parts,
+    parts: &FutureTypeSpec,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = mixin.py();
     let base = plain();
     let name = format!("{}.AppFuture", mixin.getattr("__module__")?.extract::<String>()?);
     let name = std::ffi::CString::new(name)?;
     let bases = (mixin, base.object(py)).into_pyobject(py)?;
-    // SAFETY: `bases` is a tuple whose last item is our type; its flags are changed under the interpreter, and only for
-    // as long as it takes to make the one type that derives from it.
+    // SAFETY: `bases` is a tuple whose last item is our type. Its flags are changed with the interpreter held, and only
+    // for as long as it takes to make the one type that derives from it.
     let (kind, offset) = unsafe {
         (*base.kind).tp_flags |= ffi::Py_TPFLAGS_BASETYPE;
         let made = make(py, &name, bases.as_ptr(), size, parts);
@@ -139,16 +143,17 @@ pub(super) fn make_of_apps<'py>(
     Ok(made_of_apps(py).unwrap_or(kind))
 }
 
-/// Makes a type that adds `size` bytes to the instances of `bases`: a class, or a tuple whose last class says the layout.
+/// Makes a type that adds `size` bytes to the instances of `bases`: a class, or a tuple whose last class has the
+/// layout.
 ///
 /// # Safety
-/// `bases` is what is said above; `parts` fit that layout.
+/// `bases` is as described above; `parts` fit that layout.
 unsafe fn make<'py>(
     py: Python<'py>,
     name: &CStr,
     bases: *mut ffi::PyObject,
     size: usize,
-    parts: &Parts,
+    parts: &FutureTypeSpec,
 ) -> PyResult<(Bound<'py, PyAny>, usize)> {
     // SAFETY: `bases` is a type or a tuple of types.
     let offset = unsafe {

@@ -1,8 +1,8 @@
-//! The future's type: a true subclass of `concurrent.futures.Future` made by hand, because one is made for every task.
+//! The layout of futures: a true subclass of `concurrent.futures.Future` made by hand, because every task has one.
 //!
-//! An instance is the base class's header and three words of ours: 80 bytes on 3.11. It has no lock, no condition and no
-//! dict, and the collector does not know it, until somebody gives it a callback, a waiter, an attribute or a result that
-//! the collector tracks. What a task's state is, the engine's task table says.
+//! An instance is the base class's header and three words of ours: 80 bytes on 3.11. It has no lock, no condition and
+//! no dict. The collector does not track it until it gets a callback, a waiter, an attribute, or a result that the
+//! collector tracks. The state of the task is in the engine's task table.
 
 use std::ffi::{c_int, c_void};
 
@@ -16,22 +16,22 @@ use super::kind::{is_app_future, is_future, plain};
 use crate::engine::Engine;
 use crate::object::{Owned, may_be_in_a_cycle};
 
-/// What every future holds beyond its base class.
+/// Fields of every future beyond its base class.
 #[repr(C)]
 pub struct Fields {
     /// The engine that runs the task; a strong reference.
     engine: *mut ffi::PyObject,
     task: TaskId,
-    /// The value, or the exception with [`RAISED`] set in its address, once somebody asked for it: a strong reference,
-    /// or null.
+    /// The value, or the exception with [`RAISED`] set in its address, once it was requested: a strong reference, or
+    /// null.
     kept: *mut ffi::PyObject,
 }
 
-/// Marks what a future keeps as an exception that its task raised; objects are aligned to more than this.
+/// Mark in the address of a kept exception that the task raised; objects are aligned to more than this.
 const RAISED: usize = 1;
 
 impl Fields {
-    /// What is kept, whichever of the two it is: borrowed, null if nothing is.
+    /// Returns the kept value or exception: borrowed, null if there is none.
     #[inline]
     fn kept_object(&self) -> *mut ffi::PyObject {
         self.kept.map_addr(|address| address & !RAISED)
@@ -43,10 +43,10 @@ impl Fields {
     }
 }
 
-/// The fields of a future.
+/// Returns the fields of a future.
 ///
 /// # Safety
-/// `object` is a live future of ours and the interpreter is held: it is what guards the fields.
+/// `object` is a live future of ours and the interpreter is held, which guards the fields.
 #[inline]
 unsafe fn fields<'a>(object: *mut ffi::PyObject) -> &'a mut Fields {
     // SAFETY: instances are `offset + size_of::<Fields>()` bytes, and `offset` is a multiple of a pointer's size.
@@ -61,36 +61,36 @@ pub struct FutureRef<'py> {
 }
 
 impl<'py> FutureRef<'py> {
-    /// Looks at an object as a future.
+    /// Returns a reference to the future if the object is one.
     pub fn from_ptr(py: Python<'py>, object: *mut ffi::PyObject) -> Option<Self> {
         is_future(object).then_some(Self { py, object })
     }
 
-    /// The object itself.
+    /// Returns the object itself.
     pub const fn as_ptr(self) -> *mut ffi::PyObject {
         self.object
     }
 
-    /// The interpreter that is held.
+    /// Returns the proof that the interpreter is held.
     pub const fn py(self) -> Python<'py> {
         self.py
     }
 
-    /// The task whose future this is.
+    /// Returns the task of this future.
     #[inline]
     pub fn task(self) -> TaskId {
-        // SAFETY: `object` is a live future and `py` proves the interpreter is held.
+        // SAFETY: `object` is a live future and `py` proves that the interpreter is held.
         unsafe { fields(self.object).task }
     }
 
-    /// The engine that runs the task.
+    /// Returns the engine that runs the task.
     #[inline]
     pub fn engine(self) -> &'py Engine {
         // SAFETY: as above; the future keeps its engine alive, and the caller's borrow keeps the future alive.
         unsafe { Engine::from_object(fields(self.object).engine) }
     }
 
-    /// The value, if somebody asked for it before: a new reference.
+    /// Returns the value as a new reference, if it was requested before.
     #[inline]
     pub fn value(self) -> Option<Owned> {
         // SAFETY: as above; the stored reference is live.
@@ -101,7 +101,7 @@ impl<'py> FutureRef<'py> {
         }
     }
 
-    /// The exception, if somebody asked for it before: a new reference.
+    /// Returns the exception as a new reference, if it was requested before.
     pub fn raised(self) -> Option<Owned> {
         // SAFETY: as above.
         unsafe {
@@ -110,20 +110,22 @@ impl<'py> FutureRef<'py> {
         }
     }
 
-    /// Keeps a value for later calls; the first one wins, so that every caller gets the same object.
+    /// Keeps a value for later calls, and returns the kept one. The first one wins, so every caller gets the same
+    /// object.
     #[inline]
     pub fn keep_value(self, value: Owned) -> Owned {
         self.keep(value, 0)
     }
 
-    /// Keeps an exception for later calls; the first one wins.
+    /// Keeps an exception for later calls, and returns the kept object. The first one wins.
     pub fn keep_raised(self, exception: Owned) -> Owned {
         self.keep(exception, RAISED)
     }
 
     #[inline]
     fn keep(self, object: Owned, mark: usize) -> Owned {
-        // SAFETY: as above. What an app future drops may run Python code: everything here is settled by then.
+        // SAFETY: as above. An app future drops its arguments, whose finalizers may run Python code: all changes here
+        // are complete by then.
         unsafe {
             let fields = fields(self.object);
             if !fields.kept.is_null() {
@@ -140,15 +142,25 @@ impl<'py> FutureRef<'py> {
         object
     }
 
-    /// What an app future makes of an exception that the engine made for it; other futures leave it as it is.
+    /// Translates an exception that the engine made. Only an app future does so: a plain future returns it unchanged.
     ///
     /// # Errors
-    /// What translating raises; `TypeError` when that gives no exception.
+    /// Any exception that the translation raises; `TypeError` if it does not return an exception.
     pub fn translated(self, raised: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if is_app_future(self.object) { app::translated(self, raised) } else { Ok(raised) }
     }
 
-    /// Lets the collector see the future: it may be part of a cycle from now on.
+    /// Counts the bytes of a fetched value if this is an app future.
+    ///
+    /// # Errors
+    /// Any exception of the callback that `Ledger::watch_fetched` registered. It is called each time that
+    /// `step` more bytes were fetched.
+    #[inline]
+    pub fn count_fetched(self, size: impl FnOnce() -> u64) -> PyResult<()> {
+        if is_app_future(self.object) { app::count_fetched(self, size()) } else { Ok(()) }
+    }
+
+    /// Makes the collector track the future: it may be part of a cycle from now on.
     pub fn track(self) {
         // SAFETY: as above; an object is tracked at most once.
         unsafe {
@@ -175,7 +187,7 @@ pub fn new_future(py: Python<'_>, engine: *mut ffi::PyObject, task: TaskId) -> P
 /// `MemoryError`.
 ///
 /// # Safety
-/// Nobody sees the object before the other fields of its type are set; `engine` is the task's engine.
+/// No other code sees the object before the other fields of its type are set; `engine` is the task's engine.
 #[inline]
 pub(super) unsafe fn new_instance(
     py: Python<'_>,
@@ -195,7 +207,8 @@ pub(super) unsafe fn new_instance(
     }
 }
 
-/// Zeroes what the base class keeps in the body of an instance (3.11: the list of weak references).
+/// Zeroes the base class's fields in an instance (3.11: the list of weak references). They follow the object header,
+/// which stays as it is.
 ///
 /// # Safety
 /// `object` is a new future.
@@ -216,13 +229,13 @@ pub(super) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
     }
 }
 
-/// Ends an untracked instance: everything that all futures have goes, and its memory.
+/// Ends an untracked instance: releases the fields that all futures have, and frees its memory.
 ///
 /// # Safety
-/// Its last reference is gone; what else its type has was taken out of it; the interpreter is held.
+/// Its last reference is gone; the other fields of its type were moved out of it; the interpreter is held.
 pub(super) unsafe fn end(object: *mut ffi::PyObject) {
-    // SAFETY: passed on from the caller. Weak references and the dict go first, as the base class does it; the type loses
-    // the reference that each instance of a heap type holds.
+    // SAFETY: the caller guarantees it. Weak references and the dict are cleared first, as in the base class; the type
+    // loses the reference that each instance of a heap type holds.
     unsafe {
         ffi::PyObject_ClearWeakRefs(object);
         clear_dict(object);
@@ -255,17 +268,17 @@ pub(super) unsafe extern "C" fn traverse(
     }
 }
 
-/// Shows objects to the collector until it has seen enough.
+/// Visits objects for the collector until it stops.
 ///
 /// # Safety
-/// Each is live or null; `visit` and `argument` are the collector's.
+/// Each object is live or null; `visit` and `argument` are the collector's.
 pub(super) unsafe fn visit_all(
     parts: &[*mut ffi::PyObject],
     visit: ffi::visitproc,
     argument: *mut c_void,
 ) -> c_int {
     for &part in parts.iter().filter(|part| !part.is_null()) {
-        // SAFETY: passed on from the caller.
+        // SAFETY: the caller guarantees it.
         let stop = unsafe { visit(part, argument) };
         if stop != 0 {
             return stop;
@@ -275,7 +288,8 @@ pub(super) unsafe fn visit_all(
 }
 
 pub(super) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
-    // SAFETY: called by the collector with a live future. The engine stays: the task needs it to be released.
+    // SAFETY: called by the collector with a live future. The reference to the engine stays: `dealloc` needs it to
+    // release the task.
     unsafe {
         let fields = fields(object);
         let kept = fields.kept_object();

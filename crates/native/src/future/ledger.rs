@@ -1,14 +1,15 @@
-//! Which app futures of one kernel are alive, and how many tasks it has numbered.
+//! The living app futures of one kernel, and the count of its tasks.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::app::links;
 use super::layout::FutureRef;
-use crate::engine::Attached;
+use crate::attached::Attached;
 use crate::object::Owned;
 
-/// Numbers the tasks of one kernel, and knows its app futures without holding them: each leaves when it goes.
+/// The counter of one kernel's tasks, with a list of its app futures that does not keep them alive: each leaves the
+/// list when it ends.
 #[pyclass(frozen, module = "gristmill._native")]
 pub struct Ledger {
     state: Attached<State>,
@@ -16,11 +17,20 @@ pub struct Ledger {
 
 struct State {
     count: u64,
-    /// The app future that came last, whose links lead to the others; borrowed, null if none is alive.
+    watch: Option<Watch>,
+    /// The newest app future, whose links lead to the others; borrowed, null if none is alive.
     newest: *mut ffi::PyObject,
 }
 
-// SAFETY: the pointer is followed with the interpreter held only, as `Attached` sees to.
+/// A function that is called each time that `step` bytes of values were fetched.
+struct Watch {
+    step: u64,
+    /// Bytes that were fetched since the last call.
+    fetched: u64,
+    callback: Py<PyAny>,
+}
+
+// SAFETY: the pointer is followed only with the interpreter held, which `Attached` ensures.
 unsafe impl Send for State {}
 
 /// An app future's neighbours in its ledger: borrowed, null at the ends.
@@ -33,21 +43,29 @@ pub(super) struct Links {
 impl Ledger {
     #[new]
     fn new() -> Self {
-        Self { state: Attached::new(State { count: 0, newest: std::ptr::null_mut() }) }
+        Self { state: Attached::new(State { count: 0, watch: None, newest: std::ptr::null_mut() }) }
     }
 
-    /// Gives the next task's number, the first time 0.
+    /// Returns the number of the next task, beginning with 0.
     fn next(&self, py: Python<'_>) -> u64 {
         self.state.with(py, State::next)
     }
 
-    /// How many numbers were given.
+    /// Returns how many numbers were assigned.
     #[getter]
     fn count(&self, py: Python<'_>) -> u64 {
         self.state.with(py, |state| state.count)
     }
 
-    /// The app futures whose tasks are not final, by number.
+    /// Registers a function that is called, without arguments, each time that `step` bytes of values were fetched, in
+    /// the thread that fetches.
+    fn watch_fetched(&self, py: Python<'_>, step: u64, callback: Py<PyAny>) {
+        let watch = Watch { step, fetched: 0, callback };
+        // Outside the closure: dropping an earlier callback may run Python code.
+        drop(self.state.with(py, |state| state.watch.replace(watch)));
+    }
+
+    /// Returns the app futures whose tasks are not final, ordered by number.
     fn living<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyAny>> {
         let found = self.state.with(py, |state| state.living(py));
         found.into_iter().rev().map(|future| future.into_bound(py)).collect()
@@ -55,14 +73,26 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// Takes in a new app future; gives its number.
+    /// Counts the bytes of a fetched value.
+    ///
+    /// # Errors
+    /// Any exception that the function of [`Self::watch_fetched`] raises.
+    #[inline]
+    pub(super) fn count_fetched(&self, py: Python<'_>, size: u64) -> PyResult<()> {
+        match self.state.with(py, |state| state.take_step(py, size)) {
+            Some(callback) => callback.call0(py).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds a new app future and returns its number.
     ///
     /// # Safety
     /// `future` is a live app future that is in no ledger, and stays alive or calls [`Self::leave`].
     #[inline]
     pub(super) unsafe fn enter(&self, py: Python<'_>, future: *mut ffi::PyObject) -> u64 {
         self.state.with(py, |state| {
-            // SAFETY: the new one is passed on from the caller; those of the list are alive, or they would have left.
+            // SAFETY: the caller guarantees it of the new one; those in the list are alive, or they would have left.
             unsafe {
                 *links(future) = Links { newer: std::ptr::null_mut(), older: state.newest };
                 if !state.newest.is_null() {
@@ -74,10 +104,10 @@ impl Ledger {
         })
     }
 
-    /// Forgets an app future.
+    /// Removes an app future.
     ///
     /// # Safety
-    /// `future` is an app future in this ledger, whose memory is still there.
+    /// `future` is an app future in this ledger, whose memory is not yet freed.
     #[inline]
     pub(super) unsafe fn leave(&self, py: Python<'_>, future: *mut ffi::PyObject) {
         self.state.with(py, |state| {
@@ -98,6 +128,18 @@ impl Ledger {
 }
 
 impl State {
+    /// Counts fetched bytes. Returns the function to call if they complete a step.
+    #[inline]
+    fn take_step(&mut self, py: Python<'_>, size: u64) -> Option<Py<PyAny>> {
+        let watch = self.watch.as_mut()?;
+        watch.fetched = watch.fetched.saturating_add(size);
+        if watch.fetched < watch.step {
+            return None;
+        }
+        watch.fetched = 0;
+        Some(watch.callback.clone_ref(py))
+    }
+
     #[inline]
     fn next(&mut self) -> u64 {
         let number = self.count;
@@ -105,13 +147,14 @@ impl State {
         number
     }
 
-    /// Those whose tasks are not final, the newest first. Runs no Python code, so that nobody leaves meanwhile.
+    /// Returns the futures whose tasks are not final, the newest first. Runs no Python code, so that none leaves
+    /// meanwhile.
     fn living(&self, py: Python<'_>) -> Vec<Owned> {
         let mut found = Vec::new();
         let mut next = self.newest;
         while let Some(future) = (!next.is_null()).then(|| FutureRef::from_ptr(py, next)).flatten()
         {
-            // SAFETY: an app future in the list is alive: it leaves before it goes.
+            // SAFETY: an app future in the list is alive: it leaves before it ends.
             unsafe {
                 if !future.engine().is_final(future.task()) {
                     found.push(Owned::new_reference(next));

@@ -1,8 +1,9 @@
-//! Futures: the two types, their methods, and the views that `concurrent.futures` takes of them.
+//! Futures: the two types, their methods, and the attributes that `concurrent.futures` reads from them.
 
 mod app;
 mod app_methods;
 mod dict;
+mod guarded;
 mod kind;
 mod layout;
 mod ledger;

@@ -1,4 +1,4 @@
-//! What `concurrent.futures` itself reads of its futures: the private attributes of the base class, as views.
+//! The private attributes of the base class that `concurrent.futures` reads from its futures, as views.
 
 use std::ffi::{CStr, c_void};
 
@@ -6,23 +6,23 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use super::guarded::with_future;
 use super::layout::FutureRef;
-use super::methods::with_future;
-use crate::engine::Look;
+use crate::engine::FutureStatus;
 use crate::object::Owned;
 
-/// The state of a future's task.
-pub(super) fn look(future: FutureRef<'_>) -> PyResult<Look> {
+/// Returns the status of a future's task.
+pub(super) fn look(future: FutureRef<'_>) -> PyResult<FutureStatus> {
     future.engine().look(future.py(), future.task())
 }
 
-/// The state by the name that the standard library has for it.
-fn state_name(look: Look) -> &'static str {
+/// Returns the state by its name in the standard library.
+fn state_name(look: FutureStatus) -> &'static str {
     match look {
-        Look::Waiting => "PENDING",
-        Look::Running => "RUNNING",
-        Look::Cancelled => "CANCELLED_AND_NOTIFIED",
-        Look::Succeeded | Look::Failed => "FINISHED",
+        FutureStatus::Waiting => "PENDING",
+        FutureStatus::Running => "RUNNING",
+        FutureStatus::Cancelled => "CANCELLED_AND_NOTIFIED",
+        FutureStatus::Succeeded | FutureStatus::Failed => "FINISHED",
     }
 }
 
@@ -41,7 +41,7 @@ pub(super) unsafe extern "C" fn current_state(
     }
 }
 
-/// `_look`: the state by the engine's own name.
+/// Implements `_look`: returns the status by the engine's own name.
 pub(super) unsafe extern "C" fn look_name(
     object: *mut ffi::PyObject,
     _arguments: *const *mut ffi::PyObject,
@@ -52,11 +52,11 @@ pub(super) unsafe extern "C" fn look_name(
     unsafe {
         with_future(object, |future| {
             let name = match look(future)? {
-                Look::Waiting => "waiting",
-                Look::Running => "running",
-                Look::Succeeded => "succeeded",
-                Look::Failed => "failed",
-                Look::Cancelled => "cancelled",
+                FutureStatus::Waiting => "waiting",
+                FutureStatus::Running => "running",
+                FutureStatus::Succeeded => "succeeded",
+                FutureStatus::Failed => "failed",
+                FutureStatus::Cancelled => "cancelled",
             };
             Ok(Owned::from_bound(pyo3::types::PyString::intern(future.py(), name).into_any()))
         })
@@ -71,11 +71,13 @@ pub(super) unsafe extern "C" fn failed(
 ) -> *mut ffi::PyObject {
     // SAFETY: as above.
     unsafe {
-        with_future(object, |future| Ok(crate::raw::boolean(matches!(look(future)?, Look::Failed))))
+        with_future(object, |future| {
+            Ok(crate::raw::boolean(matches!(look(future)?, FutureStatus::Failed)))
+        })
     }
 }
 
-/// `set_result` and its like: the engine sets results, nobody else.
+/// Implements `set_result` and its like, which fail: only the engine sets results.
 pub(super) unsafe extern "C" fn refuse(
     object: *mut ffi::PyObject,
     _arguments: *const *mut ffi::PyObject,
@@ -85,12 +87,12 @@ pub(super) unsafe extern "C" fn refuse(
     // SAFETY: as above.
     unsafe {
         with_future(object, |_| {
-            Err(PyRuntimeError::new_err("the engine sets the outcome of its futures, nobody else"))
+            Err(PyRuntimeError::new_err("only the engine sets the outcome of its futures"))
         })
     }
 }
 
-/// A property computed by `of`.
+/// Defines a property that `of` computes.
 pub(super) fn property(
     name: &'static CStr,
     of: unsafe extern "C" fn(*mut ffi::PyObject, *mut c_void) -> *mut ffi::PyObject,
@@ -104,7 +106,7 @@ pub(super) fn property(
     }
 }
 
-/// The properties of the type; a zeroed one ends the list.
+/// Returns the properties of the type; a zeroed one ends the list.
 pub(super) fn properties() -> Vec<ffi::PyGetSetDef> {
     vec![
         property(c"_state", state),
@@ -172,7 +174,7 @@ unsafe extern "C" fn known_result(
     // SAFETY: as above.
     unsafe {
         with_future(object, |future| match look(future)? {
-            Look::Succeeded => future.engine().result(future, None),
+            FutureStatus::Succeeded => future.engine().result(future, None),
             _ => Ok(Owned::from_bound(future.py().None().into_bound(future.py()))),
         })
     }
@@ -185,7 +187,7 @@ unsafe extern "C" fn known_exception(
     // SAFETY: as above.
     unsafe {
         with_future(object, |future| match look(future)? {
-            Look::Failed => future.engine().exception(future, None),
+            FutureStatus::Failed => future.engine().exception(future, None),
             _ => Ok(Owned::from_bound(future.py().None().into_bound(future.py()))),
         })
     }

@@ -1,27 +1,28 @@
-//! Contexts that the tasks of this worker name: numbers of its own, of which the client is told what they stand for.
+//! Contexts that the tasks of this worker name: the worker assigns their numbers, and tells the client their
+//! definitions.
 
 use gristmill_wire::peer::{ContextTerms, Files};
-use gristmill_wire::{ContextId, Demand, NestedRequest};
+use gristmill_wire::{ContextId, NestedRequest, ResourceRequest};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::{broken, current, drop_one};
 use crate::engine::nanoseconds;
 
-/// A context of this worker's tasks: the client knows what it is as long as this lives.
+/// A context of this worker's tasks: the client keeps its definition for as long as this object lives.
 #[pyclass(frozen, module = "gristmill._native")]
 pub struct NestedContext {
-    /// What those tasks name it by.
+    /// The id by which those tasks name it.
     pub number: ContextId,
 }
 
 #[pymethods]
 impl NestedContext {
-    /// Nothing: it goes with this object, at the end of a task.
+    /// Does nothing: the context is released with this object, at the end of a task.
     #[expect(clippy::unused_self, reason = "executors' uses have it too")]
     const fn release(&self) {}
 
-    /// `None`: a task is not told.
+    /// Returns `None`: a task has no report of a context.
     #[expect(clippy::unused_self, reason = "executors' uses have it too")]
     const fn report(&self) -> Option<Py<PyAny>> {
         None
@@ -34,12 +35,12 @@ impl Drop for NestedContext {
     }
 }
 
-/// Tells the client of a context, for the tasks that the running one submits: what a process with it sets up, or its key
-/// alone; how many workers may have it, whether forks of one are safe, for how many seconds it is kept while nobody uses it,
-/// and what each of its workers has.
+/// Defines a context for the tasks that the running one submits, and tells the client. `setup` is the setup of a
+/// process with the context, or only its key. `terms` are the maximum number of its workers, whether forks of one are
+/// safe, the seconds that an unused worker is kept, and the resources of each worker.
 ///
 /// # Errors
-/// `RuntimeError` where no task runs; `ValueError` for a time that is none.
+/// `RuntimeError` if no task runs; `ValueError` if a time is invalid.
 #[pyfunction]
 pub fn nested_define_context(
     name: &str,
@@ -48,10 +49,10 @@ pub fn nested_define_context(
 ) -> PyResult<NestedContext> {
     let (worker, _) = current()?;
     let (workers_max, is_fork_safe, keep, (cores, gpus, memory)) = terms;
-    let demand = Demand { cores, gpus, memory };
-    let last = &worker.callee().last_context;
+    let demand = ResourceRequest { cores, gpus, memory };
+    let last = &worker.callee().nested.last_context;
     let linger_ns = nanoseconds("keep", keep)?.unwrap_or(u64::MAX);
-    // A worker that has counted to the end begins anew with numbers that are long out of use.
+    // When the numbers wrap around, the first ones have long been out of use.
     last.set(last.get().wrapping_add(1).max(1));
     let number = ContextId(last.get());
     let (name, setup) = (name.as_bytes(), setup.as_bytes());

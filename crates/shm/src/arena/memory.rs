@@ -1,180 +1,181 @@
-//! The arena's file in memory, its mapping, and what client and workers tell each other in its first page.
-//!
-//! ```text
-//! 0          Header, then a SlotEntry for each slot; rounded up to pages
-//! header     the client's region
-//! + region   slot 0's region, slot 1's ...
-//! ```
-//! The file is sparse: each region has as many addresses as the machine has memory, and only touched pages exist.
+//! The files of an arena, their mapping, and the shared state of client and workers in its header.
 
-use super::{ArenaError, PAGE_SIZE};
+use super::disk::Disk;
+use super::layout::{ArenaSpace, ENTRY_SIZE, HEADER_SIZE, Layout, Tier, address_budget};
+use super::pressure::Pressure;
+use super::{ArenaError, ArenaOptions, PAGE_SIZE};
+use crate::shared::{OpenError, SharedError, SharedMemory, check};
 use gristmill_sync::atomic::{AtomicU64, Ordering};
 use gristmill_wire::{BlockRange, SlotId};
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
-/// "GRSTARNA" in memory; changes with the layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"GRSTARN1");
-/// All regions together: half of the addresses that a process on x86-64 and aarch64 has.
-const ADDRESSES_MAX: u64 = 1 << 46;
-/// A smaller region is not worth having.
-const REGION_MIN: u64 = 64 << 20;
+/// "GRSTARN2" in memory; changes with the layout.
+const MAGIC: u64 = u64::from_le_bytes(*b"GRSTARN2");
 
+/// The header of an arena. A byte is *resident* if a page of memory or room on disk is allocated for it.
 #[derive(Debug)]
 #[repr(C)]
 struct Header {
     magic: AtomicU64,
     slot_count: AtomicU64,
-    region_size: AtomicU64,
-    /// Bytes of pages that may exist.
-    limit: AtomicU64,
-    /// Bytes of pages in the client's region, and in those of dead workers.
-    resident: AtomicU64,
+    /// By tier, like all arrays of this header and of [`SlotEntry`].
+    region_sizes: [AtomicU64; 2],
+    /// Upper limits of the number of resident bytes.
+    limits: [AtomicU64; 2],
+    /// Numbers of resident bytes in the client's regions and in those of dead workers.
+    resident: [AtomicU64; 2],
 }
 
-/// What a slot's worker may allocate in, and how much of it exists.
+/// The range in which a slot's worker may allocate, and the number of its resident bytes; by tier.
 #[derive(Debug)]
 #[repr(C)]
 struct SlotEntry {
-    start: AtomicU64,
-    end: AtomicU64,
-    resident: AtomicU64,
-    reserved: AtomicU64,
+    starts: [AtomicU64; 2],
+    ends: [AtomicU64; 2],
+    resident: [AtomicU64; 2],
+    /// Unused words that fill the entry up to [`ENTRY_SIZE`].
+    reserved: [AtomicU64; 2],
 }
 
-const _: () = assert!(size_of::<Header>() == 40 && size_of::<SlotEntry>() == 32);
-const TABLE: u64 = 64;
+const _: () = assert!(size_of::<Header>() as u64 == HEADER_SIZE);
+const _: () = assert!(size_of::<SlotEntry>() as u64 == ENTRY_SIZE);
 
 /// The mapped arena.
 #[derive(Debug)]
 pub(super) struct Memory {
-    descriptor: OwnedFd,
+    shared: SharedMemory,
+    disk: Option<Arc<Disk>>,
     base: NonNull<u8>,
-    size: u64,
-    slot_count: u16,
-    region_size: u64,
+    pub layout: Layout,
+    pressure: Pressure,
 }
 
-/// A region where a fuzzer names ranges: a copy of the largest must not look like a leak.
-const FUZZED_REGION: u64 = 16 << 20;
-
-// SAFETY: the mapping belongs to no thread; what is reached through it is atomic, or bytes behind raw pointers.
+// SAFETY: the mapping belongs to no thread; everything reached through it is atomic, or bytes behind raw pointers.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
-const fn header_size(slot_count: u16) -> u64 {
-    (TABLE + slot_count as u64 * 32).next_multiple_of(PAGE_SIZE)
-}
-
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-/// The memory that this process may use, bytes: the machine's, or less where a control group says so.
-fn usable_memory() -> u64 {
-    let mut usable = machine_memory();
-    let Ok(groups) = std::fs::read_to_string("/proc/self/cgroup") else { return usable };
-    let Some(path) = groups.lines().find_map(|line| line.strip_prefix("0::/")) else {
-        return usable;
-    };
-    let mut folder = std::path::Path::new("/sys/fs/cgroup").join(path);
-    while folder.starts_with("/sys/fs/cgroup") {
-        let limit = std::fs::read_to_string(folder.join("memory.max"));
-        // The word "max" is no limit and no number.
-        if let Ok(limit) = limit.unwrap_or_default().trim().parse() {
-            usable = usable.min(limit);
-        }
-        folder.pop();
-    }
-    usable
-}
-
-/// The machine's memory, bytes.
-pub(super) fn machine_memory() -> u64 {
-    // SAFETY: two questions without pointers.
-    let (pages, size) =
-        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(size).unwrap_or(0))
-}
-
 impl Memory {
-    /// Makes the arena; with smaller regions where limits of the process ask for it.
-    pub(super) fn create(slot_count: u16) -> Result<Self, ArenaError> {
-        let machine = if cfg!(fuzzing) { FUZZED_REGION } else { machine_memory().max(REGION_MIN) };
-        let regions = u64::from(slot_count) + 1;
-        let mut region_size = machine.min(ADDRESSES_MAX / regions) / PAGE_SIZE * PAGE_SIZE;
-        let mut made = Self::create_with(slot_count, region_size);
-        if made.is_err() {
-            while made.is_err() && region_size / 2 >= REGION_MIN {
-                region_size = (region_size / 2).next_multiple_of(PAGE_SIZE);
-                made = Self::create_with(slot_count, region_size);
-            }
-            // Workers have the same limits and other things to map: what just fits here is too much for them.
-            drop(made?);
-            region_size = (region_size / 4).next_multiple_of(PAGE_SIZE);
-            made = Self::create_with(slot_count, region_size);
-        }
-        let memory = made?;
-        let header = memory.header();
+    /// Creates the arena, with smaller regions if the limits of the process require it.
+    pub(super) fn create(slot_count: u16, options: &ArenaOptions) -> Result<Self, ArenaError> {
+        let memory = gristmill_machine::memory();
+        let (disk, disk_room) = Disk::create_in(&options.spill).unzip();
+        let room = ArenaSpace {
+            memory: memory.machine,
+            disk: disk_room.unwrap_or(0),
+            addresses: address_budget(),
+            file_size: gristmill_machine::process_limits().file_size,
+        };
+        let layout = Layout::plan(slot_count, &room);
+        let made = Self::create_fitting(layout, disk.map(Arc::new).as_ref())?;
+        let header = made.header();
         header.slot_count.store(u64::from(slot_count), Ordering::Relaxed);
-        header.region_size.store(region_size, Ordering::Relaxed);
-        header.limit.store(usable_memory() / 4 * 3, Ordering::Relaxed);
+        // Beyond this limit payloads go to the disk. Without a disk the limit is higher.
+        let usual = if made.disk.is_some() { memory.usable / 2 } else { memory.usable / 4 * 3 };
+        let share = options.memory.unwrap_or(usual);
+        let sizes = made.layout.region_sizes;
+        for (tier, limit) in [(Tier::Memory, share), (Tier::Disk, room.disk)] {
+            header.region_sizes[tier.index()].store(sizes[tier.index()], Ordering::Relaxed);
+            header.limits[tier.index()].store(limit, Ordering::Relaxed);
+        }
         header.magic.store(MAGIC, Ordering::Release); // PAIRS: arena ready (`open`)
+        Ok(made)
+    }
+
+    fn create_fitting(wish: Layout, disk: Option<&Arc<Disk>>) -> Result<Self, ArenaError> {
+        let first = match Self::create_with(wish, disk) {
+            Ok(made) => return Ok(made),
+            Err(error) => error,
+        };
+        let mut layout = wish;
+        while let Some(smaller) = layout.smaller(2) {
+            layout = smaller;
+            if let Ok(made) = Self::create_with(layout, disk) {
+                // Workers have the same limits and map other things too, so a layout that just fits here is too large
+                // for them.
+                let Some(smaller) = layout.smaller(4) else { return Ok(made) };
+                drop(made);
+                return Self::create_with(smaller, disk);
+            }
+        }
+        Err(first)
+    }
+
+    fn create_with(layout: Layout, disk: Option<&Arc<Disk>>) -> Result<Self, ArenaError> {
+        // If the file system refuses the size, the arena has no disk.
+        let disk =
+            disk.filter(|disk| layout.has_disk() && disk.set_size(layout.disk_size()).is_ok());
+        let layout = if disk.is_some() { layout } else { layout.without_disk() };
+        let size = layout.size();
+        let shared = SharedMemory::create(c"gristmill-arena", layout.memory_size());
+        let shared = shared.map_err(|error| {
+            let (SharedError::Descriptor(source) | SharedError::Size(source)) = error;
+            ArenaError::Create { size, source }
+        })?;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        Self::map(shared, disk.cloned(), layout, protection)
+    }
+
+    fn map(
+        shared: SharedMemory,
+        disk: Option<Arc<Disk>>,
+        layout: Layout,
+        protection: libc::c_int,
+    ) -> Result<Self, ArenaError> {
+        let size = layout.size();
+        let fail = |source| ArenaError::Create { size, source };
+        let base = reserve_addresses(size).map_err(fail)?;
+        let memory = Self { shared, disk, base, layout, pressure: Pressure::default() };
+        // SAFETY: at least `memory_size` addresses were just reserved, and nothing refers to them.
+        unsafe { memory.shared.map(Some(base), protection) }.map_err(fail)?;
+        if let Some(disk) = &memory.disk {
+            let behind = NonNull::new(memory.pointer(layout.memory_size())).unwrap_or(base);
+            // SAFETY: the addresses after those in memory were reserved for this.
+            unsafe { disk.map(Some(behind), layout.disk_size(), protection) }.map_err(fail)?;
+        }
+        let length = usize::try_from(size).unwrap_or(0);
+        // SAFETY: the range was just mapped. The advice changes no bytes; if it fails, core dumps are large.
+        unsafe { libc::madvise(base.as_ptr().cast(), length, libc::MADV_DONTDUMP) };
         Ok(memory)
     }
 
-    fn create_with(slot_count: u16, region_size: u64) -> Result<Self, ArenaError> {
-        let size = header_size(slot_count) + (u64::from(slot_count) + 1) * region_size;
-        let fail = |source| ArenaError::Create { size, source };
-        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        // SAFETY: the name is a terminated string that outlives the call.
-        let descriptor = check(unsafe { libc::memfd_create(c"gristmill-arena".as_ptr(), flags) })
-            .map_err(fail)?;
-        // SAFETY: the call just returned it, so it is open and nobody else owns it.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        let length =
-            libc::off_t::try_from(size).map_err(|_| fail(io::ErrorKind::FileTooLarge.into()))?;
-        // SAFETY: the call takes no pointers.
-        check(unsafe { libc::ftruncate(descriptor.as_raw_fd(), length) }).map_err(fail)?;
-        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        // SAFETY: the call takes no pointers.
-        check(unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, seals) })
-            .map_err(fail)?;
-        let base = map(&descriptor, size, libc::PROT_READ | libc::PROT_WRITE).map_err(fail)?;
-        Ok(Self { descriptor, base, size, slot_count, region_size })
-    }
-
-    /// Maps an arena that the client made. Only the header and the region of `slot` can be written to: a stray write to
-    /// an argument is a signal to the one who made it, and no damage to others.
-    pub(super) fn open(descriptor: OwnedFd, slot: SlotId) -> Result<Self, ArenaError> {
+    /// Maps an arena that the client made: its memory, and its file on disk. If there is no disk, `disk` is another
+    /// descriptor of the memory. Only the header and the region in memory of `slot` are writable, so a stray write to an
+    /// argument kills the worker that made it and damages no other process.
+    pub(super) fn open(
+        descriptor: OwnedFd,
+        disk: OwnedFd,
+        slot: SlotId,
+    ) -> Result<Self, ArenaError> {
         let bad = |field, value| ArenaError::NotAnArena { field, value };
-        let size = file_size(&descriptor)?;
-        let fail = |source| ArenaError::Create { size, source };
+        let shared = SharedMemory::open(descriptor).map_err(|error| match error {
+            OpenError::NotMemory(source) => ArenaError::Create { size: 0, source },
+            OpenError::NotSealed(seals) => bad("set of seals", u64::from(seals.cast_unsigned())),
+        })?;
+        let size = shared.size();
         if size < PAGE_SIZE {
             return Err(bad("size", size));
         }
-        let base = map(&descriptor, size, libc::PROT_READ).map_err(fail)?;
-        let mut memory = Self { descriptor, base, size, slot_count: 0, region_size: 0 };
-        let header = memory.header();
-        let magic = header.magic.load(Ordering::Acquire); // PAIRS: arena ready (`create`)
-        let (slots, region_size) =
-            (header.slot_count.load(Ordering::Relaxed), header.region_size.load(Ordering::Relaxed));
-        if magic != MAGIC {
-            return Err(bad("first word", magic));
-        }
-        let slot_count = u16::try_from(slots).map_err(|_| bad("number of slots", slots))?;
-        let regions = (slots + 1).checked_mul(region_size);
-        let needed = regions.and_then(|regions| regions.checked_add(header_size(slot_count)));
-        if needed != Some(size) || !region_size.is_multiple_of(PAGE_SIZE) || slot.0 >= slot_count {
+        let layout = read_layout(&shared)?;
+        let disk = Arc::new(Disk::open(disk));
+        let disk = layout.has_disk().then_some(disk);
+        let disk_size = disk.as_ref().map_or(Ok(0), |disk| disk.size());
+        let disk_size = disk_size.map_err(|source| ArenaError::Create { size, source })?;
+        if layout.memory_size() != size
+            || layout.disk_size() != disk_size
+            || slot.0 >= layout.slot_count
+        {
             return Err(bad("size", size));
         }
-        (memory.slot_count, memory.region_size) = (slot_count, region_size);
-        let (start, end) = memory.region(slot);
-        for (start, end) in [(0, header_size(slot_count)), (start, end)] {
-            memory.make_writable(start, end).map_err(fail)?;
+        let memory = Self::map(shared, disk, layout, libc::PROT_READ)?;
+        let (start, end) = layout.region(Some(slot), Tier::Memory);
+        for (start, end) in [(0, layout.header_size()), (start, end)] {
+            let made = memory.make_writable(start, end);
+            made.map_err(|source| ArenaError::Create { size, source })?;
         }
         Ok(memory)
     }
@@ -182,119 +183,147 @@ impl Memory {
     fn make_writable(&self, start: u64, end: u64) -> io::Result<()> {
         let length = usize::try_from(end - start).unwrap_or(usize::MAX);
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the range is inside of this mapping, and no reference of ours depends on its protection.
+        // SAFETY: the range is inside this mapping, and no reference of this process depends on its protection.
         check(unsafe { libc::mprotect(self.pointer(start).cast(), length, protection) }).map(drop)
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: the mapping is a page at least, aligned, mapped as long as `self` is; a header is all atomics, for
-        // which any bytes are valid.
+        // SAFETY: the mapping is at least a page, aligned, and mapped as long as `self` lives; a header is all atomics,
+        // for which any bytes are valid.
         unsafe { self.base.cast().as_ref() }
     }
 
     fn entry(&self, slot: SlotId) -> &SlotEntry {
-        assert!(slot.0 < self.slot_count, "the arena has no {slot}");
-        let place = self.pointer(TABLE + u64::from(slot.0) * size_of::<SlotEntry>() as u64);
-        // SAFETY: the table was checked to be in front of the regions; an entry is all atomics.
+        assert!(slot.0 < self.layout.slot_count, "the arena has no {slot}");
+        let place = self.pointer(HEADER_SIZE + u64::from(slot.0) * ENTRY_SIZE);
+        // SAFETY: the table is in front of the regions; an entry is all atomics.
         unsafe { &*place.cast::<SlotEntry>() }
     }
 
-    /// The address of an offset inside of the arena.
+    /// Returns the address of an offset in the arena.
+    ///
+    /// # Panics
+    /// If the offset is beyond the arena.
     pub(super) fn pointer(&self, offset: u64) -> *mut u8 {
-        assert!(offset < self.size, "offset {offset} is beyond the arena");
-        // SAFETY: just checked to be inside of the mapping.
+        assert!(offset < self.layout.size(), "offset {offset} is beyond the arena");
+        // SAFETY: the offset was just checked to be inside the mapping.
         unsafe { self.base.as_ptr().add(usize::try_from(offset).unwrap_or(0)) }
     }
 
-    /// The offset of an address range, if it is wholly inside of the arena.
+    /// Returns the offset of an address range if it lies wholly inside the arena.
     pub(super) fn offset_of(&self, pointer: *const u8, size: usize) -> Option<u64> {
         let offset = (pointer as usize).checked_sub(self.base.as_ptr() as usize)? as u64;
-        offset.checked_add(size as u64).is_some_and(|end| end <= self.size).then_some(offset)
+        let end = offset.checked_add(size as u64);
+        end.is_some_and(|end| end <= self.layout.size()).then_some(offset)
     }
 
-    /// Whether a range that a peer named lies among the regions.
+    /// Returns true if a range that a peer named lies inside the regions.
     pub(super) fn contains(&self, range: BlockRange) -> bool {
-        range.size > 0
-            && range.offset >= header_size(self.slot_count)
-            && range.end().is_some_and(|end| end <= self.size)
+        self.layout.contains(range)
     }
 
-    pub(super) fn client_region(&self) -> (u64, u64) {
-        let start = header_size(self.slot_count);
-        (start, start + self.region_size)
+    pub(super) fn tier_of(&self, offset: u64) -> Tier {
+        self.layout.tier_of(offset)
     }
 
-    pub(super) fn region(&self, slot: SlotId) -> (u64, u64) {
-        let start = self.client_region().1 + u64::from(slot.0) * self.region_size;
-        (start, start + self.region_size)
+    /// Returns the file on disk, if there is one.
+    pub(super) fn disk(&self) -> Option<&Disk> {
+        self.disk.as_deref()
     }
 
-    /// Tells a slot's next worker where it may allocate.
-    pub(super) fn grant(&self, slot: SlotId, start: u64, end: u64) {
+    /// Sets the range in which a slot's next worker may allocate.
+    pub(super) fn grant(&self, slot: SlotId, tier: Tier, (start, end): (u64, u64)) {
         let entry = self.entry(slot);
-        entry.start.store(start, Ordering::Relaxed);
-        entry.end.store(end, Ordering::Relaxed);
-        entry.resident.store(0, Ordering::Relaxed);
+        entry.starts[tier.index()].store(start, Ordering::Relaxed);
+        entry.ends[tier.index()].store(end, Ordering::Relaxed);
+        entry.resident[tier.index()].store(0, Ordering::Relaxed);
     }
 
-    /// Where a slot's worker may allocate, clipped to the slot's region.
-    pub(super) fn granted(&self, slot: SlotId) -> (u64, u64) {
-        let (first, last) = self.region(slot);
+    /// Returns the range in which a slot's worker may allocate, clipped to the slot's region.
+    pub(super) fn granted(&self, slot: SlotId, tier: Tier) -> (u64, u64) {
+        let (first, last) = self.layout.region(Some(slot), tier);
         let entry = self.entry(slot);
-        let read = |word: &AtomicU64| word.load(Ordering::Relaxed).clamp(first, last);
-        let (start, end) = (read(&entry.start), read(&entry.end));
+        let read =
+            |words: &[AtomicU64; 2]| words[tier.index()].load(Ordering::Relaxed).clamp(first, last);
+        let (start, end) = (read(&entry.starts), read(&entry.ends));
         let fits = start.is_multiple_of(PAGE_SIZE) && end.is_multiple_of(PAGE_SIZE) && start <= end;
         if fits { (start, end) } else { (first, first) }
     }
 
-    /// The count of pages of a slot's worker, or of the client.
-    fn resident(&self, owner: Option<SlotId>) -> &AtomicU64 {
-        owner.map_or(&self.header().resident, |slot| &self.entry(slot).resident)
+    /// Returns the counter of the resident bytes of a slot's worker, or of the client (see [`Header`]).
+    fn resident(&self, owner: Option<SlotId>, tier: Tier) -> &AtomicU64 {
+        let counts = owner.map_or(&self.header().resident, |slot| &self.entry(slot).resident);
+        &counts[tier.index()]
     }
 
-    /// Bytes of pages that exist, everybody's.
-    pub(super) fn resident_size(&self) -> u64 {
-        let slots = (0..self.slot_count).map(|slot| Some(SlotId(slot)));
+    /// Returns the number of resident bytes, summed over the client and all workers.
+    pub(super) fn resident_size(&self, tier: Tier) -> u64 {
+        let slots = (0..self.layout.slot_count).map(|slot| Some(SlotId(slot)));
         slots.chain([None]).fold(0, |sum: u64, owner| {
-            sum.saturating_add(self.resident(owner).load(Ordering::Relaxed))
+            sum.saturating_add(self.resident(owner, tier).load(Ordering::Relaxed))
         })
     }
 
-    /// Moves pages of a dead worker to the client's account.
-    pub(super) fn inherit(&self, size: u64) {
-        self.header().resident.fetch_add(size, Ordering::Relaxed);
+    /// Returns the upper limit of the number of resident bytes.
+    pub(super) fn limit(&self, tier: Tier) -> u64 {
+        self.header().limits[tier.index()].load(Ordering::Relaxed)
     }
 
-    /// Makes pages exist, and counts them.
-    pub(super) fn commit(
+    /// Adds bytes of a dead worker to the client's counter.
+    pub(super) fn inherit(&self, tier: Tier, size: u64) {
+        self.resident(None, tier).fetch_add(size, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that are about to become resident. Fails if the limit is reached or memory is scarce.
+    pub(super) fn charge(
         &self,
         owner: Option<SlotId>,
-        offset: u64,
+        tier: Tier,
         size: u64,
     ) -> Result<(), ArenaError> {
-        self.charge(owner, size)?;
-        self.populate(offset, size).inspect_err(|_| self.release(owner, offset, size))
-    }
-
-    /// Counts pages that are about to exist.
-    pub(super) fn charge(&self, owner: Option<SlotId>, size: u64) -> Result<(), ArenaError> {
-        let limit = self.header().limit.load(Ordering::Relaxed);
-        let in_use = self.resident_size();
+        let (in_use, limit) = (self.resident_size(tier), self.limit(tier));
         if in_use.saturating_add(size) > limit {
-            return Err(ArenaError::Full { size, in_use, limit });
+            return Err(ArenaError::full(tier, size, in_use, limit));
         }
-        self.resident(owner).fetch_add(size, Ordering::Relaxed);
+        if tier == Tier::Memory && self.disk.is_some() {
+            let admitted = self.pressure.admit(size);
+            admitted.map_err(|available| ArenaError::Scarce { size, available })?;
+        }
+        self.resident(owner, tier).fetch_add(size, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Makes pages exist. Touching them one by one would cost twice as much, and a signal where memory has run out.
+    /// Creates bytes that were counted: pages in memory, or room on the disk.
+    pub(super) fn commit(&self, offset: u64, size: u64) -> Result<(), ArenaError> {
+        match self.tier_of(offset) {
+            Tier::Memory => self.populate(offset, size),
+            Tier::Disk => self.take_room(offset, size),
+        }
+    }
+
+    fn take_room(&self, offset: u64, size: u64) -> Result<(), ArenaError> {
+        let Some(disk) = self.disk() else { return Ok(()) };
+        let taken = disk.take_room(offset - self.layout.memory_size(), size);
+        taken.map_err(|source| self.disk_error(size, source))
+    }
+
+    fn disk_error(&self, size: u64, source: io::Error) -> ArenaError {
+        let directory = self.disk().map(Disk::directory).unwrap_or_default();
+        ArenaError::Disk { size, directory, source }
+    }
+
+    /// Creates pages. Touching them one by one would cost twice as much, and would raise a signal if memory has run
+    /// out.
     pub(super) fn populate(&self, offset: u64, size: u64) -> Result<(), ArenaError> {
+        if self.tier_of(offset) == Tier::Disk {
+            return Ok(());
+        }
         let length = usize::try_from(size).unwrap_or(usize::MAX);
-        // SAFETY: the range is inside of the mapping; the advice changes no bytes.
+        // SAFETY: the range is inside the mapping; the advice changes no bytes.
         let populated =
             check(unsafe { libc::madvise(self.pointer(offset).cast(), length, POPULATE_WRITE) });
         match populated {
-            // Linux before 5.14 does not know the advice: the pages come with the first touch.
+            // Linux before 5.14 does not know the advice: the first touch creates the pages.
             Err(source) if source.raw_os_error() != Some(libc::EINVAL) => {
                 Err(ArenaError::NoMemory { size, source })
             }
@@ -302,72 +331,124 @@ impl Memory {
         }
     }
 
-    /// Gives pages back to the system.
-    pub(super) fn release(&self, owner: Option<SlotId>, offset: u64, size: u64) {
-        self.punch(offset, size);
-        let resident = self.resident(owner);
-        // The line can be damaged by a worker: never below nothing.
-        let left = resident.load(Ordering::Relaxed).saturating_sub(size);
-        resident.store(left, Ordering::Relaxed);
+    /// Copies bytes to a block.
+    ///
+    /// # Safety
+    /// `bytes` points to `size` readable bytes. The block at `offset` has at least as many, and no other code has a
+    /// pointer to it yet.
+    pub(super) unsafe fn fill(
+        &self,
+        offset: u64,
+        bytes: *const u8,
+        size: usize,
+    ) -> Result<(), ArenaError> {
+        if let (Tier::Disk, Some(disk)) = (self.tier_of(offset), self.disk()) {
+            // SAFETY: passed on from the caller.
+            let bytes = unsafe { std::slice::from_raw_parts(bytes, size) };
+            let written = disk.write(offset - self.layout.memory_size(), bytes);
+            return written.map_err(|source| self.disk_error(size as u64, source));
+        }
+        // SAFETY: passed on from the caller.
+        unsafe { std::ptr::copy_nonoverlapping(bytes, self.pointer(offset), size) };
+        Ok(())
     }
 
-    /// Makes a hole of pages that nobody counts.
-    pub(super) fn punch(&self, offset: u64, size: u64) {
-        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        let (Ok(start), Ok(length)) = (libc::off_t::try_from(offset), libc::off_t::try_from(size))
-        else {
-            return;
+    /// Writes bytes to the file on disk, at an offset after the regions in memory.
+    pub(super) fn write_through(&self, offset: u64, bytes: &[u8]) -> Result<(), ArenaError> {
+        let place = offset.checked_sub(self.layout.memory_size());
+        let (Some(place), Some(disk)) = (place, self.disk()) else {
+            return Err(ArenaError::BadRange { offset, size: bytes.len() as u64 });
         };
-        if length > 0 {
-            // SAFETY: the call takes no pointers. Where it fails the pages stay, which is a cost and no error.
-            unsafe { libc::fallocate(self.descriptor.as_raw_fd(), mode, start, length) };
+        disk.append(place, bytes).map_err(|source| self.disk_error(bytes.len() as u64, source))
+    }
+
+    /// Starts the write-back of a range of the file on disk, whose pages are still in the page cache. Does not wait
+    /// for it.
+    pub(super) fn begin_writing(&self, range: BlockRange) {
+        let place = range.offset.checked_sub(self.layout.memory_size());
+        if let (Some(place), Some(disk)) = (place, self.disk()) {
+            disk.begin_writing(place, range.size);
         }
+    }
+
+    /// Returns bytes to the system and subtracts them from their owner's counter.
+    pub(super) fn release(&self, owner: Option<SlotId>, offset: u64, size: u64) {
+        self.punch(offset, size);
+        self.discharge(owner, self.tier_of(offset), size);
+    }
+
+    /// Subtracts bytes from an owner's counter.
+    pub(super) fn discharge(&self, owner: Option<SlotId>, tier: Tier, size: u64) {
+        let resident = self.resident(owner, tier);
+        // A worker can damage the counter, so the subtraction saturates.
+        let lower = |bytes: u64| Some(bytes.saturating_sub(size));
+        let _ = resident.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lower);
+    }
+
+    /// Releases the pages of a range without changing a counter.
+    pub(super) fn punch(&self, offset: u64, size: u64) {
+        if size == 0 {
+            return;
+        }
+        match (self.tier_of(offset), self.disk()) {
+            // SAFETY: the range is inside the mapping, and no block lies in it.
+            (Tier::Memory, _) => unsafe { self.shared.punch(self.pointer(offset), offset, size) },
+            (Tier::Disk, Some(disk)) => disk.punch(offset - self.layout.memory_size(), size),
+            (Tier::Disk, None) => {}
+        }
+    }
+
+    /// Returns the descriptors with which a worker opens the arena.
+    pub(super) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        let memory = self.shared.as_fd();
+        [memory, self.disk().map_or(memory, Disk::as_fd)]
     }
 }
 
 /// `MADV_POPULATE_WRITE`.
 const POPULATE_WRITE: libc::c_int = 23;
 
-impl AsFd for Memory {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
-    }
-}
-
 impl Drop for Memory {
     fn drop(&mut self) {
-        let size = usize::try_from(self.size).unwrap_or(0);
-        // SAFETY: the range was mapped by `map`; whoever has a pointer into it keeps `self` alive.
+        let size = usize::try_from(self.layout.size()).unwrap_or(0);
+        // SAFETY: `map` mapped the range; all owners of pointers into it keep `self` alive.
         unsafe { libc::munmap(self.base.as_ptr().cast(), size) };
     }
 }
 
-fn map(descriptor: &OwnedFd, size: u64, protection: libc::c_int) -> io::Result<NonNull<u8>> {
+/// Reserves unused addresses.
+fn reserve_addresses(size: u64) -> io::Result<NonNull<u8>> {
     let length = usize::try_from(size).map_err(|_| io::ErrorKind::OutOfMemory)?;
-    let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-    let (place, fd) = (std::ptr::null_mut(), descriptor.as_raw_fd());
-    // SAFETY: a fresh mapping at a place of the kernel's choice disturbs no other memory.
-    let base = unsafe { libc::mmap(place, length, protection, flags, fd, 0) };
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let place = std::ptr::null_mut();
+    // SAFETY: a fresh mapping at an address that the kernel chooses disturbs no other memory.
+    let base = unsafe { libc::mmap(place, length, libc::PROT_NONE, flags, -1, 0) };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the range was just mapped; the advice changes no bytes, and where it fails dumps are large.
-    unsafe { libc::madvise(base, length, libc::MADV_DONTDUMP) };
     NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable.into())
 }
 
-/// The size of a file that cannot shrink under its mapping.
-fn file_size(descriptor: &OwnedFd) -> Result<u64, ArenaError> {
+/// Reads and validates the layout in the header that the client wrote.
+fn read_layout(shared: &SharedMemory) -> Result<Layout, ArenaError> {
     let bad = |field, value| ArenaError::NotAnArena { field, value };
-    // SAFETY: the call takes no pointers.
-    let seals = unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_GET_SEALS) };
-    if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
-        return Err(bad("set of seals", u64::from(seals.cast_unsigned())));
+    let size = shared.size();
+    // SAFETY: no address is given, so the kernel chooses one.
+    let base = unsafe { shared.map(None, libc::PROT_READ) };
+    let base = base.map_err(|source| ArenaError::Create { size, source })?;
+    // SAFETY: the mapping is at least a page, aligned, and unmapped only below; a header is all atomics, for which any
+    // bytes are valid.
+    let header: &Header = unsafe { base.cast().as_ref() };
+    let magic = header.magic.load(Ordering::Acquire); // PAIRS: arena ready (`create`)
+    let slots = header.slot_count.load(Ordering::Relaxed);
+    let region_sizes = [0, 1].map(|tier: usize| header.region_sizes[tier].load(Ordering::Relaxed));
+    let length = usize::try_from(size).unwrap_or(0);
+    // SAFETY: the range was just mapped, and the reference to it was used for the last time.
+    unsafe { libc::munmap(base.as_ptr().cast(), length) };
+    if magic != MAGIC {
+        return Err(bad("first word", magic));
     }
-    // SAFETY: all-zero bytes are a valid stat.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: `stat` is valid to write to.
-    let result = check(unsafe { libc::fstat(descriptor.as_raw_fd(), &raw mut stat) });
-    result.map_err(|source| ArenaError::Create { size: 0, source })?;
-    Ok(stat.st_size.cast_unsigned())
+    let slot_count = u16::try_from(slots).map_err(|_| bad("number of slots", slots))?;
+    let layout = Layout { slot_count, region_sizes };
+    if layout.is_sound() { Ok(layout) } else { Err(bad("size", size)) }
 }

@@ -1,37 +1,37 @@
-//! Which parts of a region are in use: the allocator, over numbers alone.
+//! The allocator of a region. It works on offsets alone and touches no memory.
 //!
-//! Sizes are rounded to eight classes a power of two, so that a block fits where a similar one was. Free neighbours are
-//! joined. *Warm* free space has its pages and is taken first; *cold* space costs first touches.
+//! Sizes are rounded to eight classes per power of two, so that a new block fits into the space of a similar one. Free
+//! neighbours are joined. *Warm* free space has its pages and is taken first; *cold* space costs first touches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The unit of blocks, bytes.
 pub const PAGE_SIZE: u64 = 4096;
 
-/// A block that was just taken.
+/// A block that was just allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
-    /// Bytes from the start of the arena.
+pub struct AllocatedBlock {
+    /// Offset of the block, bytes from the start of the arena.
     pub offset: u64,
-    /// Bytes, rounded up to its class.
+    /// Size of the block, bytes, rounded up to its class.
     pub size: u64,
-    /// Its pages exist.
+    /// True if its pages exist.
     pub is_warm: bool,
 }
 
-/// One region's allocator.
+/// The allocator of one region.
 #[derive(Debug)]
-pub struct Space {
-    /// Free extents by offset: size, and whether it is warm.
+pub struct RegionAllocator {
+    /// Free extents by offset: the size, and true if the extent is warm.
     free: BTreeMap<u64, (u64, bool)>,
-    /// The same by size, cold and warm.
+    /// The same extents by size: cold ones first, then warm ones.
     by_size: [BTreeSet<(u64, u64)>; 2],
     used: BTreeMap<u64, u64>,
     warm_size: u64,
     used_size: u64,
 }
 
-/// The size of the block that `size` bytes get; `None` when there is no such size.
+/// Returns the size of the block that holds `size` bytes, or `None` if it overflows.
 #[must_use]
 pub fn block_size(size: u64) -> Option<u64> {
     let size = size.max(1).checked_next_multiple_of(PAGE_SIZE)?;
@@ -39,8 +39,8 @@ pub fn block_size(size: u64) -> Option<u64> {
     size.checked_next_multiple_of(step.max(PAGE_SIZE))
 }
 
-impl Space {
-    /// All of `start..end`, free and cold; both are multiples of a page.
+impl RegionAllocator {
+    /// Creates an allocator in which all of `start..end` is free and cold. Both are multiples of a page.
     #[must_use]
     pub fn new(start: u64, end: u64) -> Self {
         let mut space = Self {
@@ -56,8 +56,9 @@ impl Space {
         space
     }
 
-    /// Takes a block of at least `size` bytes: the smallest warm extent that fits, else the smallest cold one.
-    pub fn take(&mut self, size: u64) -> Option<Taken> {
+    /// Allocates a block of at least `size` bytes from the smallest warm extent that fits, else from the smallest cold
+    /// one.
+    pub fn take(&mut self, size: u64) -> Option<AllocatedBlock> {
         let size = block_size(size)?;
         let find = |extents: &BTreeSet<(u64, u64)>| extents.range((size, 0)..).next().copied();
         let (is_warm, (extent, offset)) = match find(&self.by_size[1]) {
@@ -70,10 +71,10 @@ impl Space {
         }
         self.used.insert(offset, size);
         self.used_size += size;
-        Some(Taken { offset, size, is_warm })
+        Some(AllocatedBlock { offset, size, is_warm })
     }
 
-    /// Gives a block back, warm; its size, or `None` when no block begins there.
+    /// Frees a block, which stays warm. Returns its size, or `None` if no block begins at `offset`.
     pub fn give_back(&mut self, offset: u64) -> Option<u64> {
         let size = self.used.remove(&offset)?;
         self.used_size -= size;
@@ -81,15 +82,17 @@ impl Space {
         Some(size)
     }
 
-    /// Gives back a block whose pages could not be had.
-    pub fn give_back_cold(&mut self, offset: u64) {
-        if let Some(size) = self.used.remove(&offset) {
-            self.used_size -= size;
-            self.join(offset, size, false);
-        }
+    /// Frees a block whose pages do not exist or are about to be released. Returns its size, or `None` if no block
+    /// begins at `offset`.
+    pub fn give_back_cold(&mut self, offset: u64) -> Option<u64> {
+        let size = self.used.remove(&offset)?;
+        self.used_size -= size;
+        self.join(offset, size, false);
+        Some(size)
     }
 
-    /// Makes warm extents cold, the largest first, until at most `limit` bytes are warm; their pages are to be freed.
+    /// Makes warm extents cold, the largest first, until at most `limit` bytes are warm. Returns them as (offset,
+    /// size); the caller frees their pages.
     pub fn cool(&mut self, limit: u64) -> Vec<(u64, u64)> {
         let mut cooled = Vec::new();
         while self.warm_size > limit
@@ -102,19 +105,19 @@ impl Space {
         cooled
     }
 
-    /// Bytes that are free and have their pages.
+    /// Returns the bytes that are free and warm.
     #[must_use]
     pub const fn warm_size(&self) -> u64 {
         self.warm_size
     }
 
-    /// Bytes in use.
+    /// Returns the bytes in use.
     #[must_use]
     pub const fn used_size(&self) -> u64 {
         self.used_size
     }
 
-    /// Puts a free extent in, joined with the neighbours of its kind.
+    /// Adds a free extent, joined with neighbours of the same warmth.
     fn join(&mut self, mut offset: u64, mut size: u64, is_warm: bool) {
         if let Some((&before, &(length, warm))) = self.free.range(..offset).next_back()
             && before + length == offset
@@ -155,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_freed_block_is_used_again_warm() {
-        let mut space = Space::new(PAGE_SIZE, END);
+        let mut space = RegionAllocator::new(PAGE_SIZE, END);
         let first = space.take(10_000_000).expect("there is room");
         assert!(!first.is_warm && first.size >= 10_000_000 && first.size < 11_250_000);
         space.give_back(first.offset).expect("it was taken");
@@ -165,7 +168,7 @@ mod tests {
 
     #[test]
     fn cooled_space_is_joined_and_can_be_taken_whole() {
-        let mut space = Space::new(0, END);
+        let mut space = RegionAllocator::new(0, END);
         let blocks: Vec<_> = (0..8).map(|_| space.take(END / 8).expect("it fits")).collect();
         assert_eq!(space.take(1), None, "full");
         for block in blocks {
@@ -179,17 +182,18 @@ mod tests {
 
     #[test]
     fn a_size_beyond_everything_is_refused() {
-        assert_eq!(Space::new(0, END).take(u64::MAX), None);
-        assert_eq!(Space::new(0, END).take(END + 1), None);
-        assert_eq!(Space::new(0, END).give_back(0), None);
+        assert_eq!(RegionAllocator::new(0, END).take(u64::MAX), None);
+        assert_eq!(RegionAllocator::new(0, END).take(END + 1), None);
+        assert_eq!(RegionAllocator::new(0, END).give_back(0), None);
     }
 
     proptest! {
-        /// Takes and gives back at random: blocks never overlap, lie inside, and all comes together again.
+        /// Allocates and frees at random: blocks never overlap, lie inside the region, and all space is joined again in
+        /// the end.
         #[test]
         fn blocks_never_overlap(steps in proptest::collection::vec((any::<u16>(), 1u64..1 << 26), 1..200)) {
-            let mut space = Space::new(PAGE_SIZE, END);
-            let mut taken: Vec<Taken> = Vec::new();
+            let mut space = RegionAllocator::new(PAGE_SIZE, END);
+            let mut taken: Vec<AllocatedBlock> = Vec::new();
             for (choice, size) in steps {
                 match choice % 5 {
                     0 | 1 if !taken.is_empty() => {

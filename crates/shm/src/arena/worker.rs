@@ -1,32 +1,37 @@
-//! A worker's side of the arena: it reads everything and allocates in its own region.
+//! The worker's side of the arena: it reads everything and allocates in its own region.
 
+use super::layout::Tier;
 use super::memory::Memory;
-use super::space::Space;
+use super::space::RegionAllocator;
 use super::{ArenaError, IDLE_LOOKS, IDLE_WARM_MAX, warm_max};
 use gristmill_sync::atomic::{AtomicBool, Ordering};
+use gristmill_sync::process;
 use gristmill_wire::{BlockRange, SlotId};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The arena as one worker has it.
+/// A worker's handle to the arena.
 #[derive(Debug)]
 pub struct WorkerArena {
     memory: Memory,
     slot: SlotId,
     state: Mutex<State>,
-    /// There is something to tell the client.
-    has_news: AtomicBool,
+    /// True if there may be keeps or returns to report to the client.
+    has_unsent: AtomicBool,
+    /// The generation of the process that opened the arena.
+    generation: u32,
 }
 
 #[derive(Debug)]
 struct State {
-    space: Space,
-    /// Arguments that something in this process views.
+    /// The worker's allocators, by tier.
+    spaces: [RegionAllocator; 2],
+    /// Arguments that objects in this process view, by offset.
     used: HashMap<u64, Used>,
-    /// Of those, the ones that came into use since the client was told last.
+    /// Offsets of `used` that were added since the last report to the client.
     fresh: Vec<u64>,
-    /// Kept ones that nothing views any more.
+    /// Kept blocks that no object views any more.
     returns: Vec<u64>,
     quiet_looks: u32,
 }
@@ -34,11 +39,11 @@ struct State {
 #[derive(Debug, Default)]
 struct Used {
     count: usize,
-    /// The client knows that it is kept beyond its task.
+    /// True if the client knows that the block is kept beyond its task.
     is_kept: bool,
 }
 
-/// Something in this process that views a piece of the arena.
+/// A use of a part of the arena by an object in this process; dropping it ends the use.
 #[derive(Debug)]
 pub struct BlockUse {
     arena: Arc<WorkerArena>,
@@ -46,61 +51,108 @@ pub struct BlockUse {
 }
 
 impl WorkerArena {
-    /// Maps the arena as the worker in `slot`.
+    /// Maps the arena as the worker in `slot`, from the descriptors of [`super::ClientArena::descriptors`].
     ///
     /// # Errors
-    /// [`ArenaError::NotAnArena`], [`ArenaError::Create`] when there are no addresses for it.
-    pub fn open(descriptor: OwnedFd, slot: SlotId) -> Result<Self, ArenaError> {
-        let memory = Memory::open(descriptor, slot)?;
-        let (start, end) = memory.granted(slot);
+    /// [`ArenaError::NotAnArena`], [`ArenaError::Create`] if the process lacks address space for it.
+    pub fn open([memory, disk]: [OwnedFd; 2], slot: SlotId) -> Result<Self, ArenaError> {
+        let memory = Memory::open(memory, disk, slot)?;
+        let space = |tier| {
+            let (start, end) = memory.granted(slot, tier);
+            RegionAllocator::new(start, end)
+        };
         let state = State {
-            space: Space::new(start, end),
+            spaces: Tier::ALL.map(space),
             used: HashMap::new(),
             fresh: Vec::new(),
             returns: Vec::new(),
             quiet_looks: 0,
         };
-        Ok(Self { memory, slot, state: Mutex::new(state), has_news: AtomicBool::new(false) })
+        let (state, has_unsent) = (Mutex::new(state), AtomicBool::new(false));
+        Ok(Self { memory, slot, state, has_unsent, generation: process::generation() })
     }
 
-    /// Copies `size` bytes into a new block of the worker's own.
+    /// Returns true if any object in this process views arguments.
+    #[must_use]
+    pub fn is_viewed(&self) -> bool {
+        !self.lock().used.is_empty()
+    }
+
+    /// Returns true if this process opened the arena. A forked child shares the memory and must not allocate from it.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        process::generation() == self.generation
+    }
+
+    /// Copies `size` bytes into a new block of this worker: in memory, or on disk if memory has no room.
     ///
     /// # Errors
-    /// [`ArenaError::Full`], [`ArenaError::NoMemory`].
+    /// [`ArenaError::Unspilled`]; without a disk [`ArenaError::Full`], [`ArenaError::NoMemory`].
     ///
     /// # Safety
     /// `bytes` points to `size` readable bytes.
     pub unsafe fn store(&self, bytes: *const u8, size: usize) -> Result<BlockRange, ArenaError> {
-        let mut state = self.lock();
-        state.quiet_looks = 0;
         let wanted = size.max(1) as u64;
-        let (in_use, limit) = (state.space.used_size(), self.memory.granted(self.slot));
-        let limit = limit.1 - limit.0;
-        let taken =
-            state.space.take(wanted).ok_or(ArenaError::Full { size: wanted, in_use, limit })?;
-        if !taken.is_warm
-            && let Err(error) = self.memory.commit(Some(self.slot), taken.offset, taken.size)
-        {
-            state.space.give_back_cold(taken.offset);
-            return Err(error);
-        }
-        drop(state);
-        // SAFETY: the block is new and `size` bytes at least; `bytes` is as the caller promised, and elsewhere.
-        unsafe { std::ptr::copy_nonoverlapping(bytes, self.memory.pointer(taken.offset), size) };
-        Ok(BlockRange { offset: taken.offset, size: wanted })
+        let offset = match self.take(wanted, Tier::Memory) {
+            Err(error) if self.memory.disk().is_some() => {
+                self.take(wanted, Tier::Disk).map_err(|disk| error.and_unspilled(disk))?
+            }
+            taken => taken?,
+        };
+        // SAFETY: the block is new and has at least `size` bytes; the caller promises `bytes`, which cannot overlap the
+        // new block.
+        let filled = unsafe { self.memory.fill(offset, bytes, size) };
+        filled.inspect_err(|_| self.free(offset))?;
+        Ok(BlockRange { offset, size: wanted })
     }
 
-    /// Frees a block of the worker's own; unknown ones are ignored.
+    /// Allocates a block in a tier. Returns its offset.
+    fn take(&self, size: u64, tier: Tier) -> Result<u64, ArenaError> {
+        let mut state = self.lock();
+        state.quiet_looks = 0;
+        let space = &mut state.spaces[tier.index()];
+        let (in_use, limit) = (space.used_size(), self.memory.granted(self.slot, tier));
+        let limit = limit.1 - limit.0;
+        let taken = space.take(size).ok_or(ArenaError::full(tier, size, in_use, limit))?;
+        if taken.is_warm {
+            return Ok(taken.offset);
+        }
+        let owner = Some(self.slot);
+        let mut charged = self.memory.charge(owner, tier, taken.size);
+        if charged.is_err() && tier == Tier::Memory && state.spaces[0].warm_size() > 0 {
+            self.cool(&mut state, 0);
+            charged = self.memory.charge(owner, tier, taken.size);
+        }
+        let committed = charged.and_then(|()| {
+            let committed = self.memory.commit(taken.offset, taken.size);
+            committed.inspect_err(|_| self.memory.release(owner, taken.offset, taken.size))
+        });
+        if let Err(error) = committed {
+            state.spaces[tier.index()].give_back_cold(taken.offset);
+            return Err(error);
+        }
+        Ok(taken.offset)
+    }
+
+    /// Frees a block of this worker; ignores an unknown offset.
     pub fn free(&self, offset: u64) {
         let mut state = self.lock();
-        state.space.give_back(offset);
-        let limit = warm_max();
-        if state.space.warm_size() > limit {
+        let tier = self.memory.tier_of(offset);
+        let space = &mut state.spaces[tier.index()];
+        if tier == Tier::Disk {
+            if let Some(size) = space.give_back_cold(offset) {
+                self.memory.release(Some(self.slot), offset, size);
+            }
+            return;
+        }
+        space.give_back(offset);
+        let limit = warm_max(&self.memory, space.warm_size());
+        if space.warm_size() > limit {
             self.cool(&mut state, limit);
         }
     }
 
-    /// The piece of the arena that an address range of this process is.
+    /// Returns the range of the arena at an address range of this process.
     #[must_use]
     pub fn find(&self, pointer: *const u8, size: usize) -> Option<BlockRange> {
         let offset = self.memory.offset_of(pointer, size)?;
@@ -108,10 +160,10 @@ impl WorkerArena {
         self.memory.contains(range).then_some(range)
     }
 
-    /// The first byte of a piece that the client names.
+    /// Returns the address of the first byte of a range that the client names.
     ///
     /// # Errors
-    /// [`ArenaError::BadRange`] unless all of it is in the arena.
+    /// [`ArenaError::BadRange`] unless all of the range is in the arena.
     pub fn pointer(&self, range: BlockRange) -> Result<*const u8, ArenaError> {
         if !self.memory.contains(range) {
             return Err(ArenaError::BadRange { offset: range.offset, size: range.size });
@@ -119,7 +171,7 @@ impl WorkerArena {
         Ok(self.memory.pointer(range.offset))
     }
 
-    /// Appends the bytes of a piece that the client names.
+    /// Appends the bytes of a range that the client names to `out`.
     ///
     /// # Errors
     /// As [`Self::pointer`].
@@ -127,7 +179,7 @@ impl WorkerArena {
         let pointer = self.pointer(range)?;
         let size = usize::try_from(range.size).unwrap_or(0);
         out.reserve(size);
-        // SAFETY: the range was just checked; the vector has room for as many bytes behind its end.
+        // SAFETY: the range was just checked; the vector has room for that many bytes after its end.
         unsafe {
             std::ptr::copy_nonoverlapping(pointer, out.as_mut_ptr().add(out.len()), size);
             out.set_len(out.len() + size);
@@ -135,7 +187,7 @@ impl WorkerArena {
         Ok(())
     }
 
-    /// Notes that something views the piece at `offset` from now on.
+    /// Records that an object views the block at `offset`, until the returned use is dropped.
     #[must_use]
     pub fn begin_use(self: &Arc<Self>, offset: u64) -> BlockUse {
         let mut state = self.lock();
@@ -148,14 +200,15 @@ impl WorkerArena {
         BlockUse { arena: Arc::clone(self), offset }
     }
 
-    /// Whether [`Self::take_keeps`] or [`Self::take_returns`] may have something.
+    /// Returns true if [`Self::take_keeps`] or [`Self::take_returns`] may have entries.
     #[inline]
     #[must_use]
-    pub fn has_news(&self) -> bool {
-        self.has_news.load(Ordering::Relaxed) // what there is, is behind the mutex
+    pub fn has_unsent(&self) -> bool {
+        self.has_unsent.load(Ordering::Relaxed) // the entries are behind the mutex
     }
 
-    /// Pieces that are still viewed although their task is over: to be told before its answer.
+    /// Takes the offsets of blocks that are still viewed although their task is over. The worker reports them before
+    /// the task's answer.
     #[must_use]
     pub fn take_keeps(&self) -> Vec<u64> {
         let mut guard = self.lock();
@@ -172,15 +225,16 @@ impl WorkerArena {
         keeps
     }
 
-    /// Kept pieces that nothing views any more: to be told after the answer that may name them.
+    /// Takes the offsets of kept blocks that no object views any more. The worker reports them after an answer that may
+    /// name them.
     #[must_use]
     pub fn take_returns(&self) -> Vec<u64> {
         let mut state = self.lock();
-        self.has_news.store(!state.fresh.is_empty(), Ordering::Relaxed);
+        self.has_unsent.store(!state.fresh.is_empty(), Ordering::Relaxed);
         std::mem::take(&mut state.returns)
     }
 
-    /// To be called now and then: frees the pages of an arena that is not used.
+    /// Frees warm pages of an idle arena. The worker calls it about twice a second.
     pub fn look(&self) {
         let mut state = self.lock();
         state.quiet_looks = state.quiet_looks.saturating_add(1);
@@ -189,14 +243,16 @@ impl WorkerArena {
         }
     }
 
+    /// Releases the pages of free blocks to the system until at most `limit` bytes of free blocks are warm, that is, have
+    /// pages.
     fn cool(&self, state: &mut State, limit: u64) {
-        for (offset, size) in state.space.cool(limit) {
+        for (offset, size) in state.spaces[Tier::Memory.index()].cool(limit) {
             self.memory.release(Some(self.slot), offset, size);
         }
     }
 
     fn tell(&self) {
-        self.has_news.store(true, Ordering::Relaxed); // see `has_news`
+        self.has_unsent.store(true, Ordering::Relaxed); // see `has_unsent`
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,60 +1,61 @@
 //! The reading end of a ring.
 
-use super::{Corrupt, Record, RingLayout, RingWatch, Sequence, Words};
+use super::{Corrupt, RingLayout, RingRecord, RingWatch, Sequence, Words};
 use gristmill_sync::atomic::Ordering;
 use gristmill_sync::barrier::{BarrierMode, light};
-use gristmill_wire::{Kind, RecordHeader};
+use gristmill_wire::{RecordHeader, RecordKind};
 
-/// The one reader of a ring. At most one exists of each ring at any time, in any process.
+/// The one reader of a ring. At any time at most one exists for each ring, over all processes.
 #[derive(Debug)]
 pub struct Consumer<W> {
     pub(super) words: W,
     pub(super) layout: RingLayout,
-    /// Where the next record is, bytes since the reset.
+    /// Position of the next record, bytes since the reset.
     pub(super) head: u64,
-    /// The tail that the writer can see.
+    /// The read position that was published last (the ring's tail).
     published: u64,
     /// The number of the next record.
     pub(super) sequence: Sequence,
-    /// The size of the record that was looked at; 0 when none was.
+    /// The size of the record that [`Consumer::peek`] returned last, bytes; 0 if there is none to consume.
     pub(super) peeked: u32,
 }
 
-/// Whether the writer can see what the reader has read.
+/// The effect of an operation on the ring's tail, the read position that the writer sees. The writer can reuse the room
+/// of the records before the tail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "after `Published` the writer may wait for that room: see `writer_waits`"]
 pub enum Tail {
-    /// Nothing changed for the writer.
+    /// The operation did not publish the tail: the writer sees no change.
     Kept,
-    /// The writer can use the room now.
+    /// The operation published the tail: the writer can reuse the room now.
     Published,
 }
 
 impl<W: Words> Consumer<W> {
-    /// The reading end of a ring that was just reset and whose former ends are gone.
+    /// Creates the reading end of a ring that was just reset and whose former ends are gone.
     #[must_use]
     pub fn new(words: W) -> Self {
         let layout = words.layout();
         Self { words, layout, head: 0, published: 0, sequence: 0, peeked: 0 }
     }
 
-    /// The next record, if there is one; passes over pads.
+    /// Returns the next record, if there is one; skips pads.
     ///
     /// # Errors
     /// [`Corrupt`]: nothing more can be read from this ring.
     #[inline]
-    pub fn peek(&mut self) -> Result<Option<Record<'_, W>>, Corrupt> {
+    pub fn peek(&mut self) -> Result<Option<RingRecord<'_, W>>, Corrupt> {
         loop {
             let word = self.words.data(self.head / 8).load(Ordering::Acquire); // PAIRS: commit
             if word == 0 {
                 return Ok(None);
             }
             let header = self.validate(word)?;
-            if header.kind != Kind::Pad {
+            if header.kind != RecordKind::Pad {
                 self.peeked = header.size;
                 let (start, sequence) = (self.head / 8, self.sequence);
                 let words = &self.words;
-                return Ok(Some(Record { words, start, header, sequence, is_growing: false }));
+                return Ok(Some(RingRecord { words, start, header, sequence, is_growing: false }));
             }
             self.head += u64::from(header.size);
         }
@@ -70,28 +71,28 @@ impl<W: Words> Consumer<W> {
         if end - self.published > u64::from(self.layout.capacity()) {
             return Err(Corrupt::Overrun { position, end });
         }
-        if header.kind != Kind::Pad && header.sequence != self.sequence as u16 {
+        if header.kind != RecordKind::Pad && header.sequence != self.sequence as u16 {
             let (found, expected) = (header.sequence, self.sequence);
             return Err(Corrupt::Sequence { position, found, expected });
         }
         Ok(header)
     }
 
-    /// Whether something is there, by one load: for loops that poll. A pad counts too.
+    /// Returns true if the next record or a pad is there. Costs one load, for loops that poll.
     #[inline]
     #[must_use]
     pub fn has_record(&self) -> bool {
         self.words.data(self.head / 8).load(Ordering::Acquire) != 0 // PAIRS: commit
     }
 
-    /// A look at the place of the next record, for other threads.
+    /// Returns a handle with which other threads can watch for the next record.
     #[must_use]
     pub fn watch(&self) -> RingWatch<W> {
         RingWatch::new(self.words.clone(), self.head / 8)
     }
 
-    /// Goes past the record that was looked at last; does nothing when none was. Makes its room
-    /// visible to the writer once an eighth of the ring has come together.
+    /// Consumes the record that was peeked last; does nothing if there is none. Publishes the tail to the writer after
+    /// each eighth of the ring.
     #[inline]
     pub fn consume(&mut self) -> Tail {
         if self.peeked == 0 {
@@ -106,7 +107,7 @@ impl<W: Words> Consumer<W> {
         self.publish_tail()
     }
 
-    /// Makes all the room that was read visible to the writer. Due before the reader sleeps.
+    /// Publishes to the writer the room of all records that were read. The reader must call it before it sleeps.
     pub fn publish_tail(&mut self) -> Tail {
         if self.head == self.published {
             return Tail::Kept;
@@ -116,7 +117,8 @@ impl<W: Words> Consumer<W> {
         Tail::Published
     }
 
-    /// Whether the writer waits for room: asked after a publication of the tail; then ring its bell.
+    /// Returns true if the writer waits for room. Call it after publishing the tail, and ring the writer's bell if it
+    /// is true.
     #[inline]
     #[must_use]
     pub fn writer_waits(&self, mode: BarrierMode) -> bool {
@@ -124,14 +126,14 @@ impl<W: Words> Consumer<W> {
         self.words.room().load(Ordering::Relaxed) != 0
     }
 
-    /// The number of the next record; also how many were read.
+    /// Returns the number of the next record, which is also the count of records read.
     #[inline]
     #[must_use]
     pub fn next_sequence(&self) -> Sequence {
         self.sequence
     }
 
-    /// Bytes read and not yet visible to the writer.
+    /// Returns the number of bytes that were read and whose room is not yet published to the writer.
     #[inline]
     #[must_use]
     pub fn unpublished_bytes(&self) -> u64 {

@@ -1,31 +1,31 @@
-//! What can go wrong with a ring.
+//! The errors of a ring.
 
 use super::Sequence;
 use gristmill_wire::FrameError;
 use thiserror::Error;
 
-/// Why a record cannot be begun.
+/// The reason why a record cannot be begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BeginError {
-    /// The reader has not made room yet; try again when it has.
+    /// The reader has not released enough room yet; retry after it has.
     #[error("the ring has no room for a record of {size} bytes now: {free} bytes are free")]
     Full {
-        /// Bytes of the record, its header and a pad in front included.
+        /// Bytes of the record, including its header and a pad in front.
         size: u32,
         /// Bytes that the reader has released.
         free: u32,
     },
-    /// No ring of this size ever takes it: larger payloads go to the arena.
-    #[error("a record body of {size} bytes is beyond the ring's limit of {limit}")]
+    /// The body is larger than this ring can ever take. Larger payloads go to the arena.
+    #[error("a record body of {size} bytes exceeds the ring's limit of {limit}")]
     TooLarge {
         /// Bytes of the body.
         size: usize,
         /// The largest possible body, bytes.
         limit: u32,
     },
-    /// The reader's tail is where no reader can be: the ring is not used any further.
+    /// The reader's tail is at an impossible position. The ring must not be used any more.
     #[error(
-        "the ring's reader says it has read up to {found}, between {oldest} and {newest} is possible"
+        "the reader of the ring states position {found}, which is not between {oldest} and {newest}"
     )]
     BadTail {
         /// The tail that was read, a position in bytes.
@@ -38,74 +38,53 @@ pub enum BeginError {
 }
 
 impl BeginError {
-    /// A stable name for logs, tests and the Python face.
-    #[must_use]
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::Full { .. } => "ring_full",
-            Self::TooLarge { .. } => "ring_record_too_large",
-            Self::BadTail { .. } => "ring_bad_tail",
-        }
-    }
-
-    /// Whether the same call can succeed later.
+    /// Returns true if the same call can succeed later.
     #[must_use]
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::Full { .. })
     }
 }
 
-/// A ring whose bytes no writer writes: the peer is broken or hostile, the ring is not read any further.
+/// Bytes in a ring that no correct writer writes. The peer is broken or hostile, and the ring must not be read any
+/// more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Corrupt {
     /// A header does not decode.
-    #[error("the header at ring position {position} is not one: {source}")]
+    #[error("the bytes at ring position {position} are not a header: {source}")]
     Header {
-        /// Where, bytes since the ring was reset.
+        /// Position of the header, bytes since the ring was reset.
         position: u64,
-        /// What is wrong with it.
+        /// The decoding error.
         source: FrameError,
     },
     /// A record's number is not the next one.
     #[error("the record at ring position {position} is numbered {found}, not {expected}")]
     Sequence {
-        /// Where, bytes since the ring was reset.
+        /// Position of the record, bytes since the ring was reset.
         position: u64,
         /// The low bits of the number found.
         found: u16,
         /// The number that comes next.
         expected: Sequence,
     },
-    /// Records reach over what the reader has not released.
-    #[error("the record at ring position {position} reaches over unread ones, to {end}")]
+    /// A record reaches over bytes that the reader has not released.
+    #[error("the record at ring position {position} overlaps unread records: it ends at {end}")]
     Overrun {
-        /// Where, bytes since the ring was reset.
+        /// Position of the record, bytes since the ring was reset.
         position: u64,
-        /// Where it says it ends.
+        /// The end of the record according to its header.
         end: u64,
     },
-}
-
-impl Corrupt {
-    /// A stable name for logs, tests and the Python face.
-    #[must_use]
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::Header { .. } => "ring_bad_header",
-            Self::Sequence { .. } => "ring_bad_sequence",
-            Self::Overrun { .. } => "ring_overrun",
-        }
-    }
 }
 
 /// A capacity that no ring can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("a ring has a power of two of bytes between {smallest} and {largest}, not {capacity}")]
 pub struct LayoutError {
-    /// The capacity asked for, bytes.
+    /// The requested capacity, bytes.
     pub capacity: u32,
-    /// The smallest possible, bytes.
+    /// The smallest possible capacity, bytes.
     pub smallest: u32,
-    /// The largest possible, bytes.
+    /// The largest possible capacity, bytes.
     pub largest: u32,
 }

@@ -1,31 +1,22 @@
 //! A growing record: parts are added to it one by one, and it is committed once.
 //!
-//! It saves its reader a header, and a look at the writer's line, for each part. Nothing in it waits for the commit: the
-//! writer says after each part how far it has come, and a reader that will not wait, or whose writer has died, reads up to
-//! there.
+//! It saves the reader a header for each part, and a load of the writer's line. No part has to wait for the commit:
+//! [`Producer::grow`] returns the position after the part, and its caller publishes that position outside the ring. A
+//! reader that does not wait for the commit, or whose writer has died, reads up to that position.
 
-use super::{BeginError, Consumer, Corrupt, Producer, Record, RecordWriter, Sequence, Words};
-use gristmill_wire::{FrameError, Kind, RECORD_HEADER_SIZE, RecordHeader, padded_size};
+use super::producer::Growing;
+use super::{BeginError, Consumer, Corrupt, Producer, RecordWriter, RingRecord, Sequence, Words};
+use gristmill_wire::{FrameError, RECORD_HEADER_SIZE, RecordHeader, RecordKind, padded_size};
 
-/// In front of the parts: how many bytes of them there are.
+/// Size of the word in front of the parts that holds their total size in bytes.
 const SIZE_WORD: u32 = 8;
-
-/// The record that grows.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Growing {
-    kind: Kind,
-    /// Bytes that parts may take.
-    room: u32,
-    /// Bytes that they take.
-    used: u32,
-}
 
 impl<W: Words> Producer<W> {
     /// Begins a record with room for `room` bytes of parts, each padded to 8. The next record ends it.
     ///
     /// # Errors
     /// As [`Producer::begin`].
-    pub fn begin_growing(&mut self, kind: Kind, room: usize) -> Result<(), BeginError> {
+    pub fn begin_growing(&mut self, kind: RecordKind, room: usize) -> Result<(), BeginError> {
         let room = padded_size(room);
         let _ = self.begin(kind, 0, room + SIZE_WORD as usize)?;
         #[expect(
@@ -37,8 +28,8 @@ impl<W: Words> Producer<W> {
         Ok(())
     }
 
-    /// Adds a part to the record that grows; gives the position up to which the ring is written. `None`: no record grows, or
-    /// this one has no room.
+    /// Adds a part to the growing record. Returns the position up to which the ring is written, or `None` if no record
+    /// is growing or the record has no room.
     #[inline]
     pub fn grow(&mut self, part: &[u8]) -> Option<u64> {
         let Growing { kind, room, used } = self.growing?;
@@ -50,7 +41,7 @@ impl<W: Words> Producer<W> {
         Some(self.head + u64::from(RECORD_HEADER_SIZE + SIZE_WORD + end))
     }
 
-    /// Commits the record that grows, if one does; one without parts leaves no trace.
+    /// Commits the growing record, if there is one. A record without parts is dropped.
     #[inline]
     pub fn end_growing(&mut self) -> Option<Sequence> {
         let Growing { kind, used, .. } = self.growing.take()?;
@@ -64,25 +55,26 @@ impl<W: Words> Producer<W> {
 }
 
 impl<'p, W: Words> RecordWriter<'p, W> {
-    /// A record with a body of `body` bytes, for which there is room.
+    /// Returns the writer of a record with a body of `body` bytes. The caller has reserved the room.
     #[inline]
-    fn of(producer: &'p mut Producer<W>, kind: Kind, body: u32) -> Self {
+    fn of(producer: &'p mut Producer<W>, kind: RecordKind, body: u32) -> Self {
         let size = producer.padded(body + RECORD_HEADER_SIZE);
         Self { producer, kind, flags: 0, size }
     }
 }
 
 impl<W: Words> Consumer<W> {
-    /// What is there of a record of a `kind` that still grows, as far as `written` says, which must have been read before.
+    /// Returns the uncommitted record of `kind` up to `written`. Load `written` before calling this.
     ///
     /// # Errors
     /// As [`Consumer::peek`].
     pub fn peek_growing(
         &mut self,
-        kind: Kind,
+        kind: RecordKind,
         written: u64,
-    ) -> Result<Option<Record<'_, W>>, Corrupt> {
-        // A record that was committed before `written` was stored is seen here: the position is of what comes behind it.
+    ) -> Result<Option<RingRecord<'_, W>>, Corrupt> {
+        // A record that was committed before `written` was stored is seen here. If none is seen, `written` cannot belong
+        // to a record after the one at the head.
         if self.peek()?.is_some() {
             self.peeked = 0;
             return Ok(None);
@@ -95,15 +87,15 @@ impl<W: Words> Consumer<W> {
         }
         let header = RecordHeader { size, kind, flags: 0, sequence: 0 };
         let (start, sequence) = (self.head / 8, self.sequence);
-        Ok(Some(Record { words: &self.words, start, header, sequence, is_growing: true }))
+        Ok(Some(RingRecord { words: &self.words, start, header, sequence, is_growing: true }))
     }
 }
 
-impl<W: Words> Record<'_, W> {
-    /// Appends the parts of a record that grew, or still grows, from their byte `from` on to `out`.
+impl<W: Words> RingRecord<'_, W> {
+    /// Appends the parts of a record that grew, or is still growing, to `out`, starting at their byte `from`.
     ///
     /// # Errors
-    /// [`FrameError::Truncated`] when there are fewer bytes than it says.
+    /// [`FrameError::Truncated`] if the record is shorter than the size that it states.
     pub fn append_parts(&self, from: u32, out: &mut Vec<u8>) -> Result<(), FrameError> {
         let there = self.body_size().saturating_sub(SIZE_WORD);
         let size = if self.is_growing { u64::from(there) } else { self.word(0)? };

@@ -1,27 +1,27 @@
-//! The measures of a ring.
+//! The dimensions of a ring.
 
 use super::LayoutError;
 use gristmill_wire::RECORD_HEADER_SIZE;
 
-/// Control lines in front of a ring's data: the reader's line and the writer's, 128 bytes each.
+/// Size of the control lines in front of a ring's data, bytes: 128 for the reader's line and 128 for the writer's.
 pub(crate) const CONTROL_SIZE: u32 = 256;
 
-/// How large a ring is, and what follows from that.
+/// The capacity of a ring and the sizes derived from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingLayout {
     capacity: u32,
 }
 
 impl RingLayout {
-    /// Below this a quarter of the ring holds no header.
+    /// The smallest capacity, bytes: a quarter of a smaller ring would hold no header.
     pub const SMALLEST: u32 = 64;
-    /// Sizes and their sums stay below 2^32.
+    /// The largest capacity, bytes: sizes and their sums stay below 2^32.
     pub const LARGEST: u32 = 1 << 30;
 
-    /// A ring with `capacity` bytes for records.
+    /// Creates the layout of a ring with `capacity` bytes for records.
     ///
     /// # Errors
-    /// [`LayoutError`] unless it is a power of two in range.
+    /// [`LayoutError`] unless `capacity` is a power of two in range.
     pub const fn new(capacity: u32) -> Result<Self, LayoutError> {
         let (smallest, largest) = (Self::SMALLEST, Self::LARGEST);
         if capacity < smallest || capacity > largest || !capacity.is_power_of_two() {
@@ -30,42 +30,42 @@ impl RingLayout {
         Ok(Self { capacity })
     }
 
-    /// Bytes for records.
+    /// Returns the size of the part that holds records, bytes.
     #[inline]
     #[must_use]
     pub const fn capacity(self) -> u32 {
         self.capacity
     }
 
-    /// The largest body of a record, bytes: with its header it fills a quarter of the ring, so that a
-    /// drained ring always has room for it and the pad in front of it.
+    /// Returns the size of the largest record body, bytes. With its header it fills a quarter of the ring, so a drained
+    /// ring always has room for it and the pad in front of it.
     #[inline]
     #[must_use]
     pub const fn max_body(self) -> u32 {
         self.capacity / 4 - RECORD_HEADER_SIZE
     }
 
-    /// Bytes that the ring occupies with its control lines.
+    /// Returns the size of the ring, including its control lines, bytes.
     #[must_use]
     pub const fn region_size(self) -> u32 {
         CONTROL_SIZE + self.capacity
     }
 
-    /// Bytes from `position` to the end of the ring.
+    /// Returns the number of bytes from `position` to the end of the ring.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "masked to less than the capacity")]
     pub(crate) const fn to_end(self, position: u64) -> u32 {
         self.capacity - (position as u32 & (self.capacity - 1))
     }
 
-    /// After how many read bytes the reader publishes its tail: rarely, since the line is the writer's
-    /// to read, but well before the writer runs out of room.
+    /// Returns the number of bytes after which the reader publishes its tail. Publications are rare, because each takes
+    /// the cache line of the tail from the writer, but frequent enough that the writer does not run out of room.
     #[inline]
     pub(crate) const fn tail_stride(self) -> u64 {
         self.capacity as u64 / 8
     }
 
-    /// Words of data.
+    /// Returns the number of data words.
     pub(crate) const fn word_count(self) -> usize {
         self.capacity as usize / 8
     }

@@ -1,35 +1,48 @@
 //! The writing end of a ring.
 
-use super::growing::Growing;
-use super::{BeginError, RecordWriter, RingLayout, Sequence, Words};
-use gristmill_sync::atomic::Ordering;
-use gristmill_wire::{Kind, RECORD_HEADER_SIZE, RecordHeader, padded_size};
+mod writer;
 
-/// How many of the latest records can be taken back, at most: more than any worker is sent ahead.
-/// Older ones are simply left to the worker, which answers them anyway.
+pub use writer::RecordWriter;
+
+use super::{BeginError, RingLayout, Sequence, Words};
+use gristmill_sync::atomic::Ordering;
+use gristmill_wire::{RECORD_HEADER_SIZE, RecordHeader, RecordKind, padded_size};
+
+/// Maximum number of recent records that can be taken back. No worker ever has as many unread records. Older records
+/// stay with the worker, which answers them anyway.
 const REMEMBERED_LIMIT: usize = 4096;
 const HEADER: u64 = RECORD_HEADER_SIZE as u64;
 
-/// The one writer of a ring. At most one exists of each ring at any time, in any process.
+/// The one writer of a ring. At any time at most one exists for each ring, over all processes.
 #[derive(Debug)]
 pub struct Producer<W> {
     pub(super) words: W,
     pub(super) layout: RingLayout,
-    /// Where the next record goes, bytes since the reset.
+    /// Position of the next record, bytes since the reset.
     pub(super) head: u64,
-    /// The reader's tail when it was last looked at.
+    /// The reader's tail at its last load.
     pub(super) tail: u64,
     /// The number of the next record.
     pub(super) sequence: Sequence,
     pub(super) growing: Option<Growing>,
-    /// Where the latest records are, by the low bits of their sequence.
+    /// Positions of the latest records, indexed by the low bits of their sequence.
     pub(super) positions: Box<[u64]>,
     #[cfg(gristmill_loom)]
     pub(super) skip_zeroing: bool,
 }
 
+/// The record that is growing.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Growing {
+    pub(super) kind: RecordKind,
+    /// Bytes that the parts may take.
+    pub(super) room: u32,
+    /// Bytes that the parts take.
+    pub(super) used: u32,
+}
+
 impl<W: Words> Producer<W> {
-    /// The writing end of a ring that was just reset and whose former ends are gone.
+    /// Creates the writing end of a ring that was just reset and whose former ends are gone.
     #[must_use]
     pub fn new(words: W) -> Self {
         let layout = words.layout();
@@ -47,13 +60,14 @@ impl<W: Words> Producer<W> {
         }
     }
 
-    /// Breaks the rule that the next header is zeroed, so that a model can show what it is for.
+    /// Stops zeroing the next header, so that a model can show why the rule is needed.
     #[cfg(gristmill_loom)]
     pub fn skip_zeroing(&mut self) {
         self.skip_zeroing = true;
     }
 
-    /// Begins a record with a body of `body_size` bytes; dropping the writer abandons it. Ends one that grows.
+    /// Begins a record with a body of `body_size` bytes. Dropping the returned writer abandons the record. Ends a
+    /// growing record first.
     ///
     /// # Errors
     /// [`BeginError::Full`] until the reader makes room (worth a retry), [`BeginError::TooLarge`],
@@ -61,7 +75,7 @@ impl<W: Words> Producer<W> {
     #[inline]
     pub fn begin(
         &mut self,
-        kind: Kind,
+        kind: RecordKind,
         flags: u8,
         body_size: usize,
     ) -> Result<RecordWriter<'_, W>, BeginError> {
@@ -80,7 +94,7 @@ impl<W: Words> Producer<W> {
         Ok(RecordWriter { producer: self, kind, flags, size })
     }
 
-    /// The pad that goes in front of a record, and the record's size with its header.
+    /// Returns the size of the pad in front of a record, and the record's size with its header.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a body is at most a quarter of a ring")]
     fn place(&self, body_size: usize) -> (u32, u32) {
@@ -92,15 +106,15 @@ impl<W: Words> Producer<W> {
         (0, self.padded(size))
     }
 
-    /// The size of a record at the head: 8 bytes at the end of the ring could hold no header, not even a pad's, so it
-    /// takes them.
+    /// Returns the size of a record at the head. If it would leave 8 bytes at the end of the ring, too few for a pad's
+    /// header, the record takes them.
     #[inline]
     pub(super) fn padded(&self, size: u32) -> u32 {
         let to_end = self.layout.to_end(self.head);
         if to_end - size == 8 { to_end } else { size }
     }
 
-    /// Makes sure that the pad, the record and the header behind it fit.
+    /// Checks that the pad, the record and the next header fit.
     #[inline]
     fn reserve(&mut self, pad: u32, size: u32) -> Result<(), BeginError> {
         let end = self.head + u64::from(pad) + u64::from(size) + HEADER;
@@ -124,17 +138,17 @@ impl<W: Words> Producer<W> {
         Ok(())
     }
 
-    /// Fills the end of the ring.
+    /// Fills the end of the ring with a pad.
     #[cold]
     fn write_pad(&mut self, size: u32) {
-        let header = RecordHeader { size, kind: Kind::Pad, flags: 0, sequence: 0 };
+        let header = RecordHeader { size, kind: RecordKind::Pad, flags: 0, sequence: 0 };
         let start = self.head;
         self.head += u64::from(size);
         self.zero_next_header();
         self.words.data(start / 8).store(header.word(), Ordering::Release); // PAIRS: commit (`peek`)
     }
 
-    /// Marks what is behind the last record as not written yet: the former lap left its bytes there.
+    /// Marks the next header as unwritten: the previous lap left its bytes there.
     #[inline]
     pub(super) fn zero_next_header(&self) {
         #[cfg(gristmill_loom)]
@@ -149,15 +163,15 @@ impl<W: Words> Producer<W> {
         self.layout.capacity() - u32::try_from(used).unwrap_or(self.layout.capacity())
     }
 
-    /// Bytes that the reader has released, headers and pads included; looks at its tail.
+    /// Reloads the reader's tail and returns the bytes that the reader has released, including headers and pads.
     pub fn free_bytes(&mut self) -> u32 {
-        // A bad tail shows itself at the next `begin` that needs room.
+        // A bad tail is reported by the next `begin` that needs room.
         let _ = self.refresh_tail();
         self.free()
     }
 
-    /// Whether a body of `body_size` bytes fits now; looks at the reader's tail. For the look between
-    /// the flag and the sleep. Also true when waiting would be in vain: `begin` says why.
+    /// Returns true if a body of `body_size` bytes fits now; reloads the reader's tail. A writer calls it between
+    /// raising its flag and sleeping. Also returns true if waiting cannot help: `begin` returns the error.
     pub fn has_room(&mut self, body_size: usize) -> bool {
         let waits = body_size <= self.layout.max_body() as usize && {
             let (pad, size) = self.place(body_size);
@@ -166,27 +180,27 @@ impl<W: Words> Producer<W> {
         !waits
     }
 
-    /// Tells the reader that the writer waits for room, or has ceased to. Goes up before the sleep on
-    /// the bell that the reader rings, down after it.
+    /// Tells the reader whether the writer waits for room. The writer raises the flag before it sleeps on the bell that
+    /// the reader rings, and lowers it afterwards.
     pub fn want_room(&self, wanted: bool) {
         self.words.room().store(u64::from(wanted), Ordering::Relaxed); // PAIRS: room (barriers)
     }
 
-    /// The largest body of a record, bytes.
+    /// Returns the size of the largest record body, bytes.
     #[inline]
     #[must_use]
     pub fn max_body(&self) -> u32 {
         self.layout.max_body()
     }
 
-    /// The number that the next record gets; also how many were written.
+    /// Returns the number that the next record gets, which is also the count of records written.
     #[inline]
     #[must_use]
     pub fn next_sequence(&self) -> Sequence {
         self.sequence
     }
 
-    /// Gives the record that was just written its number and remembers where it is.
+    /// Numbers the record that was just written and remembers its position.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "masked to the length right away")]
     pub(super) fn finish(&mut self, size: u32) -> Sequence {

@@ -1,48 +1,49 @@
-//! One record, as its reader sees it.
+//! A record from its reader's point of view.
 
 use super::{Sequence, Words};
 use gristmill_sync::atomic::Ordering;
 use gristmill_wire::{FrameError, RECORD_HEADER_SIZE, RecordHeader};
 
-/// What a writer stores in the second word of a header to take the record back.
+/// The value that a writer stores in the second word of a header to take the record back.
 pub(super) const REVOKED: u64 = 1;
 
-/// A record in place. Its header was copied out and validated; its body is read word by word, and its
-/// size bounds every read.
+/// A record in place. Its header was copied out and validated. Its body is read word by word, and the header's size
+/// bounds every read.
 #[derive(Debug)]
-pub struct Record<'c, W> {
+pub struct RingRecord<'c, W> {
     pub(super) words: &'c W,
-    /// The index of its first word.
+    /// Index of the record's first word.
     pub(super) start: u64,
     pub(super) header: RecordHeader,
     pub(super) sequence: Sequence,
-    /// It is not committed; its size is how far it has come.
+    /// True if the record is not committed; its size is the part written so far.
     pub(super) is_growing: bool,
 }
 
-impl<W: Words> Record<'_, W> {
-    /// Its header.
+impl<W: Words> RingRecord<'_, W> {
+    /// Returns the record's header.
     #[inline]
     #[must_use]
     pub fn header(&self) -> RecordHeader {
         self.header
     }
 
-    /// Its number, as the reader counts.
+    /// Returns the record's number, as the reader counts.
     #[inline]
     #[must_use]
     pub fn sequence(&self) -> Sequence {
         self.sequence
     }
 
-    /// Bytes of its body: what its writer asked for, rounded up to 8 or, at the end of the ring, 16.
+    /// Returns the size of the body, bytes: the size that the writer requested, rounded up to a multiple of 8, plus 8
+    /// if exactly 8 bytes would be left at the end of the ring.
     #[inline]
     #[must_use]
     pub fn body_size(&self) -> u32 {
         self.header.size - RECORD_HEADER_SIZE
     }
 
-    /// Whether the writer wants it back. Worth asking only after it was claimed.
+    /// Returns true if the writer has taken the record back. The result is useful only after the record was claimed.
     #[inline]
     #[must_use]
     pub fn revoked(&self) -> bool {
@@ -50,7 +51,7 @@ impl<W: Words> Record<'_, W> {
         self.words.data(self.start + 1).load(Ordering::Relaxed) == REVOKED
     }
 
-    /// One word of its body.
+    /// Returns one word of the body.
     ///
     /// # Errors
     /// [`FrameError::Truncated`] beyond the body.
@@ -60,7 +61,7 @@ impl<W: Words> Record<'_, W> {
         Ok(word)
     }
 
-    /// `N` words of its body, from `index` on.
+    /// Returns `N` words of the body, starting at word `index`.
     ///
     /// # Errors
     /// [`FrameError::Truncated`] beyond the body.
@@ -75,10 +76,10 @@ impl<W: Words> Record<'_, W> {
         Ok(values)
     }
 
-    /// The words behind a first one that counts them.
+    /// Returns the words after the first one, which holds their count.
     ///
     /// # Errors
-    /// [`FrameError::Truncated`] when it counts more than there are.
+    /// [`FrameError::Truncated`] if the count is larger than the body.
     pub fn counted_words(&self) -> Result<Vec<u64>, FrameError> {
         let count = u32::try_from(self.word(0)?).unwrap_or(u32::MAX);
         if count >= self.body_size() / 8 {
@@ -88,7 +89,7 @@ impl<W: Words> Record<'_, W> {
         (1..=count).map(|place| self.word(place)).collect()
     }
 
-    /// Copies bytes of its body, from `offset` on, until `out` is full.
+    /// Fills `out` with bytes of the body, starting at `offset`.
     ///
     /// # Errors
     /// [`FrameError::Truncated`] beyond the body; `out` is unchanged then.
@@ -115,7 +116,7 @@ impl<W: Words> Record<'_, W> {
         Ok(())
     }
 
-    /// Appends `size` bytes of its body, from `offset` on, to `out`.
+    /// Appends `size` bytes of the body, starting at `offset`, to `out`.
     ///
     /// # Errors
     /// [`FrameError::Truncated`] beyond the body; `out` is unchanged then.

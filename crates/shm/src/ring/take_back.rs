@@ -1,4 +1,4 @@
-//! Taking records back from a reader that has not claimed them.
+//! Take-back of records that the reader has not claimed.
 
 use super::record::REVOKED;
 use super::{Producer, Sequence, Words};
@@ -6,21 +6,21 @@ use crate::progress::ProgressReader;
 use gristmill_sync::atomic::Ordering;
 use gristmill_sync::barrier::{BarrierMode, HeavyBarrier, heavy};
 
-/// What became of an attempt to take a record back.
+/// The result of an attempt to take a record back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a record that was not taken back may still run"]
 pub enum TakeBack {
-    /// The reader will not run it: for certain.
+    /// The reader is certain not to run the record.
     Taken,
-    /// The reader may have claimed it before. Its answer decides: skipped, or any other.
+    /// The reader may have claimed the record first. Its answer decides: skipped or any other.
     Undecided,
 }
 
 impl<W: Words> Producer<W> {
-    /// Takes records back from the worker behind this ring, with one heavy barrier for all of them.
+    /// Takes records back from the worker that reads this ring, with one heavy barrier for all of them.
     ///
-    /// Answers in the order asked. Records that were read already, or of which more than 4096 newer
-    /// ones were written, are undecided.
+    /// The results have the order of `sequences`. A record that the worker has already released, or after which more
+    /// than 4096 newer ones were written, is undecided.
     #[must_use]
     pub fn take_back(
         &mut self,
@@ -39,9 +39,9 @@ impl<W: Words> Producer<W> {
         sequences.iter().zip(marked).map(outcome).collect()
     }
 
-    /// Revokes those that are still in the ring; says which.
+    /// Revokes the records that are still in the ring. Returns a flag for each of `sequences`.
     fn mark(&mut self, sequences: &[Sequence]) -> Vec<bool> {
-        // A bad tail shows itself at the next `begin`; the old one is merely too careful.
+        // The next `begin` reports a bad tail. With the old tail more records count as unread, which is safe.
         let _ = self.free_bytes();
         let revoke = |&sequence: &Sequence| {
             let position = self.position_of(sequence);
@@ -54,7 +54,7 @@ impl<W: Words> Producer<W> {
         sequences.iter().map(revoke).collect()
     }
 
-    /// Where a record is, unless the reader has released it, has not been given it yet, or it is too old.
+    /// Returns the position of a record, unless the reader has released it, it is not written yet, or it is too old.
     #[expect(clippy::cast_possible_truncation, reason = "masked to the length right away")]
     fn position_of(&self, sequence: Sequence) -> Option<u64> {
         let age = self.sequence.checked_sub(sequence)?;

@@ -1,11 +1,11 @@
-//! A look at a ring from beside its reader.
+//! A watch on a ring for threads other than its reader.
 
 use super::Words;
 use gristmill_sync::atomic::Ordering;
 
-/// Where a reader's next record will appear: for threads that poll, or are about to sleep, without the
-/// reader in their hands. Once the reader has gone past that place it says yes for nothing, and after
-/// a whole lap it may say no in vain: whoever moves the reader tells those who watch.
+/// The index of a reader's next record, for threads that poll or are about to sleep and do not hold the reader. After
+/// the reader has passed that index the watch may report a record although there is none, and after a whole lap it may
+/// miss one. The thread that moves the reader must therefore notify the watchers.
 #[derive(Debug, Clone)]
 pub struct RingWatch<W> {
     words: W,
@@ -17,7 +17,7 @@ impl<W: Words> RingWatch<W> {
         Self { words, index }
     }
 
-    /// Whether something is there, by one load.
+    /// Returns true if a record or a pad is there, by one load.
     #[inline]
     #[must_use]
     pub fn has_record(&self) -> bool {

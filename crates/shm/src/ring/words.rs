@@ -1,22 +1,22 @@
-//! Where a ring's words are: one algorithm over the heap and over mapped memory.
+//! The memory of a ring's words: one algorithm over the heap and over mapped memory.
 
 use super::RingLayout;
 use gristmill_sync::atomic::AtomicU64;
 use std::sync::Arc;
 
-/// The memory of one ring. Cloning it gives another handle to the same memory.
+/// The memory of one ring. A clone is another handle to the same memory.
 pub trait Words: Clone {
-    /// The ring's measures.
+    /// Returns the ring's dimensions.
     fn layout(&self) -> RingLayout;
 
-    /// The word of data at `index`, counted from the reset of the ring and wrapped to its size: every
-    /// index is a valid one.
+    /// Returns the data word at `index`, counted from the reset of the ring and wrapped to its size: every index is
+    /// valid.
     fn data(&self, index: u64) -> &AtomicU64;
 
-    /// The reader's line: the position up to which it has read, bytes.
+    /// Returns the reader's line: the position up to which it has read, bytes.
     fn tail(&self) -> &AtomicU64;
 
-    /// The writer's line: 1 while it waits for room.
+    /// Returns the writer's line: 1 while the writer waits for room.
     fn room(&self) -> &AtomicU64;
 }
 
@@ -39,7 +39,7 @@ struct HeapRing {
 }
 
 impl HeapWords {
-    /// A fresh ring of zeroes.
+    /// Creates a zeroed ring.
     #[must_use]
     pub fn new(layout: RingLayout) -> Self {
         let data = (0..layout.word_count()).map(|_| AtomicU64::new(0)).collect();

@@ -1,17 +1,17 @@
-//! Why there is no segment.
+//! The errors of a segment.
 
 use crate::ring::LayoutError;
 use gristmill_wire::SlotId;
 use std::io;
 use thiserror::Error;
 
-/// What went wrong with creating, opening or using a segment.
+/// An error of creating, opening or using a segment.
 #[derive(Debug, Error)]
 pub enum SegmentError {
     /// No descriptor for shared memory: the process or the system has too many open.
     #[error("cannot create shared memory: {source}; see `ulimit -n`")]
     Create {
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// The shared memory cannot have its size.
@@ -19,118 +19,97 @@ pub enum SegmentError {
         "cannot give the shared memory its size of {size} bytes: {source}; see `ulimit -f` and the memory limit"
     )]
     Resize {
-        /// Bytes asked for.
+        /// Requested bytes.
         size: u64,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// The shared memory cannot be mapped.
     #[error("cannot map {size} bytes of shared memory: {source}; see `ulimit -v`")]
     Map {
-        /// Bytes asked for.
+        /// Requested bytes.
         size: u64,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// A descriptor does not behave like shared memory.
     #[error("the descriptor is not shared memory: {source}")]
     NotMemory {
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Somebody could shrink the memory under the mapping, which would kill this process.
+    /// Another process could shrink the memory under the mapping, which would kill this process.
     #[error("the shared memory is not sealed against shrinking (its seals are {seals:#x})")]
     NotSealed {
         /// The seals that it has.
         seals: i32,
     },
-    /// No slots, or a size beyond this machine's addresses.
+    /// The segment has no slots, or is larger than this machine's address space.
     #[error("a segment of {slot_count} slots of {slot_size} bytes is not possible")]
     BadSize {
-        /// Slots asked for.
+        /// Requested slots.
         slot_count: u16,
-        /// Bytes of each.
+        /// Size of each slot, bytes.
         slot_size: u64,
     },
     /// A ring cannot have its size.
     #[error(transparent)]
     Ring(#[from] LayoutError),
-    /// The memory does not start as a segment does.
+    /// The memory is not a segment: it does not start with a segment's magic number. Its code is `segment_not_one`.
     #[error("this is not a segment: it starts with {magic:#x}")]
     NotASegment {
         /// Its first word.
         magic: u64,
     },
-    /// Another installation made it.
+    /// Another installation made the segment.
     #[error(
-        "the segment has version {version} and layout {hash:#x}, which another installation of Gristmill writes"
+        "the segment has version {version} and layout {hash:#x}, which only another version of Gristmill writes"
     )]
     OtherVersion {
-        /// Its version.
+        /// The segment's version.
         version: u64,
         /// The hash of its layout.
         hash: u64,
     },
-    /// A field of its header cannot be.
+    /// A field of the header has an impossible value.
     #[error("the segment's {field} cannot be {value}")]
     BadField {
-        /// Which field.
+        /// The field's name.
         field: &'static str,
-        /// What it holds.
+        /// The field's value.
         value: u64,
     },
-    /// Its size is not what its header says.
-    #[error("the segment has {found} bytes, not the {needed} that its header says")]
+    /// The segment's size differs from the size in its header.
+    #[error("the segment has {found} bytes, not the {needed} that its header states")]
     WrongSize {
-        /// Bytes it has.
+        /// Size found, bytes.
         found: u64,
-        /// Bytes it needs.
+        /// Size needed, bytes.
         needed: u64,
     },
-    /// The table of a slot names a ring that is not in the segment.
-    #[error("{slot} says it has a ring of {size} bytes at {offset}, which is not in the segment")]
+    /// A slot's table names a ring outside the segment.
+    #[error(
+        "the table of {slot} names a ring of {size} bytes at {offset}, which is outside the segment"
+    )]
     BadRing {
-        /// Which slot.
+        /// The slot.
         slot: SlotId,
-        /// Where the ring would be.
+        /// Offset of the ring.
         offset: u64,
         /// Its capacity, bytes.
         size: u32,
     },
-    /// There is no such slot.
+    /// The slot does not exist.
     #[error("there is no {slot}: the segment has {slot_count}")]
     NoSuchSlot {
-        /// The slot asked for.
+        /// The requested slot.
         slot: SlotId,
-        /// How many there are.
+        /// Number of slots.
         slot_count: u16,
     },
-    /// The client uses `membarrier` and this process may not.
+    /// The client uses `membarrier` and this process may not: a sandbox of this process, but not of the client, forbids it.
     #[error(
-        "the client uses the system call membarrier and this process may not: a sandbox filters it here only"
+        "the client uses the system call membarrier, and a sandbox denies it to this process only"
     )]
     NoMembarrier,
-}
-
-impl SegmentError {
-    /// A stable name for logs, tests and the Python face.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Create { .. } => "segment_create",
-            Self::Resize { .. } => "segment_resize",
-            Self::Map { .. } => "segment_map",
-            Self::NotMemory { .. } => "segment_not_memory",
-            Self::NotSealed { .. } => "segment_not_sealed",
-            Self::BadSize { .. } => "segment_bad_size",
-            Self::Ring(_) => "segment_bad_ring_size",
-            Self::NotASegment { .. } => "segment_not_one",
-            Self::OtherVersion { .. } => "segment_other_version",
-            Self::BadField { .. } => "segment_bad_field",
-            Self::WrongSize { .. } => "segment_wrong_size",
-            Self::BadRing { .. } => "segment_bad_ring",
-            Self::NoSuchSlot { .. } => "segment_no_such_slot",
-            Self::NoMembarrier => "segment_no_membarrier",
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! What a client sleeps on that waits for connections too: a descriptor that its workers write to.
+//! The event descriptor that a client sleeps on if it waits for connections too. Its workers write to it.
 
 use super::SegmentError;
 use crate::bell::Bell;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 /// An event descriptor, which a write makes ready to read. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Event(Arc<File>);
+pub struct EventFd(Arc<File>);
 
-impl Event {
-    /// A descriptor for one, which children inherit only where they are given it.
+impl EventFd {
+    /// Creates an event descriptor. It is closed on exec unless it is passed on.
     ///
     /// # Errors
     /// [`SegmentError::Create`]: the system has no descriptors left.
@@ -23,35 +23,35 @@ impl Event {
         if descriptor < 0 {
             return Err(SegmentError::Create { source: std::io::Error::last_os_error() });
         }
-        // SAFETY: the call just returned it, so it is open and nobody else owns it.
+        // SAFETY: the call just returned the descriptor, so it is open and has no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
     }
 
-    /// Ends the sleep of whoever sleeps on it.
+    /// Wakes the sleepers of the event.
     #[cold]
     pub fn set(&self) {
-        // It fails only where the counter is full, which takes longer to fill than anything runs.
+        // It fails only if the counter is full, which takes longer to fill than any program runs.
         let _ = (&*self.0).write(&1_u64.to_ne_bytes());
     }
 }
 
-impl From<OwnedFd> for Event {
+impl From<OwnedFd> for EventFd {
     fn from(descriptor: OwnedFd) -> Self {
         Self(Arc::new(descriptor.into()))
     }
 }
 
-impl AsFd for Event {
+impl AsFd for EventFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-/// A client's bell as its workers ring it, wherever the client sleeps.
+/// A client's bell as its workers see it. It wakes the client on the bell or on the event.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientBell<'a> {
     pub(super) bell: &'a Bell,
-    pub(super) event: Option<&'a Event>,
+    pub(super) event: Option<&'a EventFd>,
 }
 
 impl ClientBell<'_> {
@@ -61,20 +61,20 @@ impl ClientBell<'_> {
         }
     }
 
-    /// As [`Bell::ring`].
+    /// Rings like [`Bell::ring`].
     #[inline]
     pub fn ring(self, mode: BarrierMode) -> bool {
         self.bell.ring_with(mode, || self.set_event())
     }
 
-    /// As [`Bell::wake`].
+    /// Wakes like [`Bell::wake`].
     #[cold]
     pub fn wake(self) {
         self.bell.wake();
         self.set_event();
     }
 
-    /// As [`Bell::is_asleep`].
+    /// Returns true if the client sleeps, like [`Bell::is_asleep`].
     #[inline]
     #[must_use]
     pub fn is_asleep(self) -> bool {

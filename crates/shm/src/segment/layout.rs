@@ -1,27 +1,29 @@
-//! What is where in a segment.
+//! The layout of a segment.
 //!
 //! ```text
 //! 0      Header                            a page; written once by the client
 //! 4096   client page                       the client's bell
-//! 8192   slot 0: SlotPage                  the worker's bell, progress, orders, table of rings
+//! 8192   slot 0: SlotPage                  the worker's bell, progress, control, table of rings, note
 //!          + 4096   task ring              control lines, data; rounded up to pages
 //!          + ...    result ring            control lines, data; rounded up to pages
 //!        slot 1 ...
 //! ```
 
+use super::note::Note;
 use super::{SegmentError, SegmentOptions};
 use crate::batch::StopWord;
 use crate::bell::Bell;
+use crate::floor::FloorWord;
 use crate::progress::ProgressLine;
 use crate::ring::{CONTROL_SIZE, RingLayout};
 use gristmill_sync::atomic::{AtomicU64, Ordering};
 use gristmill_wire::{Epoch, RECORD_HEADER_SIZE};
 use std::mem::{offset_of, size_of};
 
-/// Ring pairs that a slot's table has room for. The first is the client's; the others are for further
-/// writers, such as a relay or a remote client.
+/// Number of ring pairs in a slot's table. The first is the client's; the others are reserved for further writers, such
+/// as a relay or a remote client.
 pub const RINGS_PER_SLOT: usize = 8;
-/// The unit of mappings, whatever the processor's own page is.
+/// The unit of mappings, independent of the processor's page size.
 pub(super) const PAGE_SIZE: u64 = 4096;
 /// "GRSTMILL" in memory.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"GRSTMILL");
@@ -29,11 +31,12 @@ pub(super) const CLIENT_PAGE: u64 = PAGE_SIZE;
 const FIRST_SLOT: u64 = 2 * PAGE_SIZE;
 const SMALLEST_RING: u32 = 4096;
 
-/// The first page.
+/// The first page of a segment.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Header {
     pub(super) magic: AtomicU64,
+    /// The wire version.
     pub(super) versions: AtomicU64,
     pub(super) layout_hash: AtomicU64,
     pub(super) barrier_mode: AtomicU64,
@@ -45,7 +48,7 @@ pub(super) struct Header {
     pub(super) segment_size: AtomicU64,
 }
 
-/// Something on a cache line of its own (two, since processors fetch them in pairs).
+/// A value on a cache line of its own (two lines, since processors fetch them in pairs).
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct Line<T>(pub(super) T);
@@ -54,44 +57,50 @@ pub(super) struct Line<T>(pub(super) T);
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct SlotPage {
-    /// The worker sleeps on it, the client rings it.
+    /// The worker sleeps on it; the client rings it.
     pub(super) bell: Line<Bell>,
     /// Written by the worker.
     pub(super) progress: ProgressLine,
     /// Written by the client.
-    pub(super) orders: OrdersLine,
-    /// Written by the client before anybody attaches.
+    pub(super) control: ControlLine,
+    /// Written by the client before the worker attaches.
     pub(super) rings: RingTable,
+    /// The worker's current activity; written by the worker.
+    pub(super) loading: Note,
 }
 
-/// What the client tells a worker outside of its ring.
+/// The commands of the client to a worker outside its ring.
 #[derive(Debug)]
 #[repr(C, align(128))]
-pub(super) struct OrdersLine {
+pub(super) struct ControlLine {
     /// The record to interrupt, its sequence + 1; 0 is none.
     pub(super) interrupt: AtomicU64,
-    /// Until when the worker may start tasks, clock ticks: those do not drift from the engine's, as another clock would.
+    /// The time until which the worker may start tasks, clock ticks. Ticks do not drift from the engine's time, as
+    /// another clock would.
     pub(super) valid_until: AtomicU64,
-    /// Which process sits in this slot.
+    /// The epoch of the worker in this slot.
     pub(super) epoch: AtomicU64,
-    /// 1: start nothing more and leave.
+    /// 1: start no further task and exit.
     pub(super) stop: AtomicU64,
-    /// The batch of which no further call is to begin.
+    /// The batch of which no further call may begin.
     pub(super) batch_stop: StopWord,
+    /// The least priority that may begin.
+    pub(super) floor: FloorWord,
 }
 
-impl OrdersLine {
-    /// Starts over for the next worker, whose right to run tasks has no end until one is set.
+impl ControlLine {
+    /// Resets the line for the next worker, which may start tasks without a time limit until one is set.
     pub(super) fn reset(&self, epoch: Epoch) {
         self.interrupt.store(0, Ordering::Relaxed);
         self.stop.store(0, Ordering::Relaxed);
         self.batch_stop.reset();
+        self.floor.set(i32::MIN);
         self.valid_until.store(u64::MAX, Ordering::Relaxed);
         self.epoch.store(u64::from(epoch.0), Ordering::Relaxed);
     }
 }
 
-/// Where a slot's rings are, bytes from the start of the segment; 0 is none.
+/// Offsets of a slot's rings, bytes from the start of the segment; 0 means none.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct RingTable([[AtomicU64; 2]; RINGS_PER_SLOT]);
@@ -103,30 +112,33 @@ impl RingTable {
         self.0[0][1].store(results, Ordering::Relaxed);
     }
 
-    /// The client's pair: to the worker, from the worker.
+    /// Returns the offsets of the client's pair: to the worker and from it.
     pub(super) fn first(&self) -> (u64, u64) {
         (self.0[0][0].load(Ordering::Relaxed), self.0[0][1].load(Ordering::Relaxed))
     }
 }
 
-const _: () = assert!(size_of::<Header>() == 80 && size_of::<OrdersLine>() == 128);
+const _: () = assert!(size_of::<Header>() == 80 && size_of::<ControlLine>() == 128);
 const _: () = assert!(size_of::<Bell>() == 4 && size_of::<ProgressLine>() == 128);
-const _: () = assert!(size_of::<SlotPage>() == 512 && size_of::<RingTable>() == 128);
+const _: () = assert!(size_of::<SlotPage>() == 768 && size_of::<RingTable>() == 128);
 
-/// Changes with anything that two processes must agree on.
+/// A hash that changes with everything that two processes must agree on.
 pub(super) const LAYOUT_HASH: u64 = hash(&[
     size_of::<Header>(),
     offset_of!(Header, segment_size),
     offset_of!(SlotPage, progress),
-    offset_of!(SlotPage, orders),
+    offset_of!(SlotPage, control),
     offset_of!(SlotPage, rings),
+    offset_of!(SlotPage, loading),
     size_of::<SlotPage>(),
     RINGS_PER_SLOT,
     CONTROL_SIZE as usize,
     RECORD_HEADER_SIZE as usize,
-    2, // the number of the layout: counts up when fields swap their meaning
+    3, // the version of the layout: increment it when fields swap their meaning
 ]);
 
+/// Hashes the layout's numbers.
+///
 /// Source: Fowler, Noll & Vo, FNV-1a, 64 bits; over words instead of bytes.
 const fn hash(values: &[usize]) -> u64 {
     let mut state = 0xcbf2_9ce4_8422_2325_u64;
@@ -138,7 +150,7 @@ const fn hash(values: &[usize]) -> u64 {
     state
 }
 
-/// The offsets that follow from the options.
+/// The offsets and sizes that follow from the options.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SegmentLayout {
     options: SegmentOptions,

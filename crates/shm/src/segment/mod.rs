@@ -1,18 +1,20 @@
-//! One executor's shared memory: a header, the client's bell, and a slot of two rings for each worker.
+//! The shared memory of one client and its workers: a header, the client's bell, and a slot with two rings for each worker.
 
+mod ends;
 mod error;
 mod event;
-mod lane;
 mod layout;
 mod mapping;
+mod note;
 
+pub use ends::{ClientControl, ClientEnds, WorkerControl, WorkerEnds};
 pub use error::SegmentError;
-pub use event::{ClientBell, Event};
-pub use lane::{ClientControl, ClientLane, WorkerControl, WorkerLane};
+pub use event::{ClientBell, EventFd};
 pub use layout::RINGS_PER_SLOT;
 pub use mapping::MappedWords;
 
 use crate::ring::RingLayout;
+use crate::shared::SharedMemory;
 use gristmill_sync::atomic::Ordering;
 use gristmill_sync::barrier::{self, BarrierMode};
 use gristmill_sync::clock::{self, TickScale};
@@ -22,14 +24,14 @@ use mapping::{Mapping, SlotHandle};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// How large a segment is to be.
+/// The dimensions of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentOptions {
-    /// How many workers it has room for. An unused slot costs addresses, no memory.
+    /// Maximum number of workers. An unused slot costs addresses and one page of memory.
     pub slot_count: u16,
-    /// Bytes of each ring to a worker, a power of two from 4 KiB on.
+    /// Capacity of each ring to a worker, bytes: a power of two of at least 4 KiB.
     pub task_ring_size: u32,
-    /// Bytes of each ring from a worker, a power of two from 4 KiB on.
+    /// Capacity of each ring from a worker, bytes: a power of two of at least 4 KiB.
     pub result_ring_size: u32,
 }
 
@@ -39,28 +41,28 @@ impl Default for SegmentOptions {
     }
 }
 
-/// A mapped segment. Clones and lanes share the mapping; the last of them unmaps it.
+/// A mapped segment. Clones and ends of slots share the mapping; the last of them unmaps it.
 #[derive(Debug, Clone)]
 pub struct Segment {
     mapping: Arc<Mapping>,
     layout: SegmentLayout,
     mode: BarrierMode,
     tick_scale: TickScale,
-    descriptor: Arc<OwnedFd>,
-    /// Where the client sleeps, as its workers know it.
-    event: Option<Event>,
+    memory: Arc<SharedMemory>,
+    /// The event with which this process, a worker, wakes a client that sleeps on a descriptor.
+    event: Option<EventFd>,
 }
 
 impl Segment {
     /// Creates a segment as its client. Children of this process do not inherit the mapping.
     ///
     /// # Errors
-    /// [`SegmentError`] with the size asked for, when memory, addresses or descriptors run out.
+    /// [`SegmentError`] with the requested size if memory, addresses or descriptors run out.
     pub fn create(options: &SegmentOptions) -> Result<Self, SegmentError> {
         Self::create_with_mode(options, barrier::register())
     }
 
-    /// As [`Self::create`], with barriers of the caller's choice: fences work everywhere.
+    /// Creates a segment like [`Self::create`], with the given barriers: fences work everywhere.
     ///
     /// # Errors
     /// As [`Self::create`].
@@ -69,8 +71,8 @@ impl Segment {
         mode: BarrierMode,
     ) -> Result<Self, SegmentError> {
         let layout = SegmentLayout::new(*options)?;
-        let descriptor = mapping::create_memory(layout.segment_size())?;
-        let mapping = Mapping::new(descriptor.as_fd(), layout.segment_size())?;
+        let memory = mapping::create_memory(layout.segment_size())?;
+        let mapping = Mapping::new(&memory)?;
         mapping.keep_from_children()?;
         let tick_scale = clock::scale();
         let segment = Self {
@@ -78,13 +80,13 @@ impl Segment {
             layout,
             mode,
             tick_scale,
-            descriptor: Arc::new(descriptor),
+            memory: Arc::new(memory),
             event: None,
         };
         for slot in 0..options.slot_count {
             let page = segment.slot(SlotId(slot))?;
             page.rings.write(&layout, slot);
-            page.orders.reset(Epoch(0));
+            page.control.reset(Epoch(0));
         }
         segment.write_header();
         Ok(segment)
@@ -92,21 +94,21 @@ impl Segment {
 
     /// Opens a segment that another process of this installation created.
     ///
-    /// Registers this process for heavy barriers. Who forks after this shares the mapping. `event` is what a client is woken
-    /// by that does not sleep on its bell.
+    /// If the client uses `membarrier`, registers this process for heavy barriers. Children of a later fork share the
+    /// mapping. `event` wakes a client that does not sleep on its bell.
     ///
     /// # Errors
-    /// [`SegmentError`]: what the descriptor holds is not a segment that this process can use. Never
-    /// worth a retry with the same descriptor.
-    pub fn open(descriptor: OwnedFd, event: Option<Event>) -> Result<Self, SegmentError> {
-        let size = mapping::checked_size(descriptor.as_fd())?;
-        let mapping = Mapping::new(descriptor.as_fd(), size)?;
-        let (layout, mode, tick_scale) = read_header(mapping.header()?, size)?;
+    /// [`SegmentError`]: the descriptor is not a segment that this process can use. A retry with the same descriptor can
+    /// succeed only after [`SegmentError::Map`], if addresses have become free.
+    pub fn open(descriptor: OwnedFd, event: Option<EventFd>) -> Result<Self, SegmentError> {
+        let memory = mapping::open_memory(descriptor)?;
+        let mapping = Mapping::new(&memory)?;
+        let (layout, mode, tick_scale) = read_header(mapping.header()?, memory.size())?;
         if mode == BarrierMode::Membarrier && barrier::register() != BarrierMode::Membarrier {
             return Err(SegmentError::NoMembarrier);
         }
-        let descriptor = Arc::new(descriptor);
-        Ok(Self { mapping: Arc::new(mapping), layout, mode, tick_scale, descriptor, event })
+        let (mapping, memory) = (Arc::new(mapping), Arc::new(memory));
+        Ok(Self { mapping, layout, mode, tick_scale, memory, event })
     }
 
     fn write_header(&self) {
@@ -129,59 +131,60 @@ impl Segment {
         header.magic.store(MAGIC, Ordering::Release); // PAIRS: segment ready (`read_header`)
     }
 
-    /// The client's end of a slot, for a slot that was just created or reset. At most one such end of
-    /// each slot exists at a time: two would write over each other's records.
+    /// Returns the client's end of a slot that was just created or reset. At most one client's end of each slot may
+    /// exist at a time: two would overwrite each other's records.
     ///
     /// # Errors
     /// [`SegmentError::NoSuchSlot`].
-    pub fn client_lane(&self, slot: SlotId) -> Result<ClientLane, SegmentError> {
-        ClientLane::new(self, slot)
+    pub fn client_ends(&self, slot: SlotId) -> Result<ClientEnds, SegmentError> {
+        ClientEnds::new(self, slot)
     }
 
-    /// The worker's end of a slot, for a slot that was just created or reset. At most one such end of
-    /// each slot exists at a time.
+    /// Returns the worker's end of a slot that was just created or reset. At most one worker's end of each slot may
+    /// exist at a time.
     ///
     /// # Errors
     /// [`SegmentError::NoSuchSlot`], [`SegmentError::BadRing`].
-    pub fn worker_lane(&self, slot: SlotId) -> Result<WorkerLane, SegmentError> {
-        WorkerLane::new(self, slot)
+    pub fn worker_ends(&self, slot: SlotId) -> Result<WorkerEnds, SegmentError> {
+        WorkerEnds::new(self, slot)
     }
 
-    /// Makes a slot ready for its next worker, as the client. Both former ends are drained or known to
-    /// be dead, and the client's own lane is dropped.
+    /// Resets a slot for its next worker. Only the client calls this, once each former end is drained or known to be dead,
+    /// and the client has dropped its own ends of it.
     ///
     /// # Errors
     /// [`SegmentError::NoSuchSlot`].
-    pub fn reset_lane(&self, slot: SlotId, epoch: Epoch) -> Result<(), SegmentError> {
+    pub fn reset_slot(&self, slot: SlotId, epoch: Epoch) -> Result<(), SegmentError> {
         let page = self.slot(slot)?;
         page.bell.0.reset();
         page.progress.reset();
-        page.orders.reset(epoch);
+        page.control.reset(epoch);
+        page.loading.reset();
         for words in self.rings(slot)? {
             words.reset();
         }
         Ok(())
     }
 
-    /// How its barriers are made.
+    /// Returns the barrier mode.
     #[must_use]
     pub fn mode(&self) -> BarrierMode {
         self.mode
     }
 
-    /// The scale of every tick in its records.
+    /// Returns the scale of all ticks in the segment's records.
     #[must_use]
     pub fn tick_scale(&self) -> TickScale {
         self.tick_scale
     }
 
-    /// What it was created with.
+    /// Returns the options of its creation.
     #[must_use]
     pub fn options(&self) -> SegmentOptions {
         self.layout.options()
     }
 
-    /// The bell that all its workers ring, and that the client's leader sleeps on.
+    /// Returns the bell that all workers ring and that the client's leader sleeps on.
     #[must_use]
     pub fn client_bell(&self) -> &crate::Bell {
         self.mapping.client_bell()
@@ -195,7 +198,7 @@ impl Segment {
         SlotHandle::new(&self.mapping, self.layout.slot_offset(slot.0))
     }
 
-    /// The two rings of a slot, to the worker and from it, where its table says they are.
+    /// Returns the two rings of a slot, to the worker and from it, at the offsets in the slot's table.
     fn rings(&self, slot: SlotId) -> Result<[MappedWords; 2], SegmentError> {
         let (tasks, results) = self.slot(slot)?.rings.first();
         let options = self.layout.options();
@@ -213,11 +216,11 @@ impl Segment {
 
 impl AsFd for Segment {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
+        self.memory.as_fd()
     }
 }
 
-/// Validates a header that somebody else wrote.
+/// Validates a header that another process wrote.
 fn read_header(
     header: &Header,
     size: u64,

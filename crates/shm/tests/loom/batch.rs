@@ -1,10 +1,10 @@
-//! A call of a running batch that was taken back never runs, and one that was not always does.
+//! Models of batch take-back: a call that was taken back never runs, and a call that was not taken back always runs.
 
 use gristmill_shm::{CallWord, StopWord};
 use gristmill_sync::barrier::BarrierMode;
 use loom::sync::Arc;
 
-/// A worker runs the three calls of a batch while the client stops it.
+/// Runs the three calls of a batch on a worker while the client stops the batch.
 fn race(mode: BarrierMode) {
     loom::model(move || {
         let words = Arc::new((CallWord::default(), StopWord::default()));
@@ -19,7 +19,7 @@ fn race(mode: BarrierMode) {
         assert!(has_run <= claimed, "a call ran although it was taken back");
         assert!(has_run + 1 >= claimed, "at most the call that was being claimed is given up");
         let last = calls.progress().expect("a call was claimed");
-        assert_eq!(last.started as usize, has_run, "what started is told exactly");
+        assert_eq!(last.started as usize, has_run, "the started calls are reported exactly");
     });
 }
 

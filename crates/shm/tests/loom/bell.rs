@@ -1,15 +1,15 @@
-//! Nobody sleeps while there is something to read.
+//! Models of the doorbell: no thread sleeps while there is something to read.
 
 use super::ring;
 use gristmill_shm::Bell;
 use gristmill_sync::atomic::{AtomicU64, Ordering};
 use gristmill_sync::barrier::BarrierMode;
-use gristmill_wire::Kind;
+use gristmill_wire::RecordKind;
 use loom::sync::{Arc, Condvar, Mutex};
-// One that loom does not follow: it is dropped while a deadlock unwinds.
+// An `Arc` that loom does not track: it is dropped while a deadlock unwinds.
 use std::sync::Arc as Shared;
 
-/// The reader sleeps when the ring is empty; the writer writes, then rings. A lost wake-up deadlocks,
+/// Runs a reader that sleeps when the ring is empty, and a writer that writes, then rings. A lost wake-up deadlocks,
 /// which loom reports.
 fn one_record_wakes(mode: BarrierMode) {
     loom::model(move || {
@@ -18,7 +18,7 @@ fn one_record_wakes(mode: BarrierMode) {
         let writer = loom::thread::spawn({
             let bell = Arc::clone(&bell);
             move || {
-                producer.begin(Kind::Task, 0, 0).expect("an empty ring has room").commit();
+                producer.begin(RecordKind::Task, 0, 0).expect("an empty ring has room").commit();
                 bell.ring(mode);
             }
         });
@@ -40,7 +40,7 @@ fn without_the_barriers_a_wake_up_is_lost() {
     one_record_wakes(BarrierMode::Absent);
 }
 
-/// Two workers ring one client, which reads both rings.
+/// Lets two workers ring one client, which reads both rings.
 #[test]
 fn two_writers_wake_the_one_sleeper() {
     loom::model(|| {
@@ -52,7 +52,7 @@ fn two_writers_wake_the_one_sleeper() {
             let bell = Arc::clone(&bell);
             consumers.push(consumer);
             writers.push(loom::thread::spawn(move || {
-                producer.begin(Kind::Answer, 0, 0).expect("an empty ring has room").commit();
+                producer.begin(RecordKind::Answer, 0, 0).expect("an empty ring has room").commit();
                 bell.ring(mode);
             }));
         }
@@ -74,20 +74,20 @@ fn two_writers_wake_the_one_sleeper() {
     });
 }
 
-/// What is said by a word beside the ring too, since the ring may have no room for it, reaches a reader that sleeps once it
-/// has read all.
+/// Checks that a word beside the ring wakes a reader that sleeps after it has read all records. Writers use such a word
+/// because the ring may have no room for a record.
 fn a_word_wakes(mode: BarrierMode) {
     loom::model(move || {
         let (mut producer, mut consumer) = ring(64);
         for _ in 0..3 {
-            producer.begin(Kind::Task, 0, 0).expect("there is room for three").commit();
+            producer.begin(RecordKind::Task, 0, 0).expect("there is room for three").commit();
         }
         let (bell, stop) = (Arc::new(Bell::default()), Arc::new(AtomicU64::new(0)));
         let writer = loom::thread::spawn({
             let (bell, stop) = (Arc::clone(&bell), Arc::clone(&stop));
             move || {
                 stop.store(1, Ordering::Release); // PAIRS: stop
-                if let Ok(record) = producer.begin(Kind::Stop, 0, 0) {
+                if let Ok(record) = producer.begin(RecordKind::Stop, 0, 0) {
                     record.commit();
                 }
                 bell.ring(mode);
@@ -96,7 +96,7 @@ fn a_word_wakes(mode: BarrierMode) {
         let is_stopped = || stop.load(Ordering::Acquire) != 0; // PAIRS: stop
         loop {
             match consumer.peek().expect("no header is corrupt").map(|one| one.header().kind) {
-                Some(Kind::Stop) => break,
+                Some(RecordKind::Stop) => break,
                 Some(_) => _ = consumer.consume(),
                 None if is_stopped() => break,
                 None => {
@@ -120,63 +120,63 @@ fn without_the_barriers_a_word_is_missed() {
     a_word_wakes(BarrierMode::Absent);
 }
 
-/// What a reader sleeps on that has a connection too: an event that writers set, and messages. The first is forgotten once it
-/// has ended a sleep, the second until it is taken.
+/// A sleeping place for a reader that has a connection too: an event that writers set, and messages. The end of a sleep
+/// clears the event; a message stays until it is taken.
 #[derive(Default)]
-struct Place {
+struct ModelSleeper {
     state: Mutex<(bool, bool)>,
     changed: Condvar,
 }
 
-impl Place {
+impl ModelSleeper {
     fn set_event(&self) {
-        self.state.lock().expect("nobody panics").0 = true;
+        self.state.lock().expect("no thread panics").0 = true;
         self.changed.notify_one();
     }
 
     fn deliver(&self) {
-        self.state.lock().expect("nobody panics").1 = true;
+        self.state.lock().expect("no thread panics").1 = true;
         self.changed.notify_one();
     }
 
     fn take_message(&self) -> bool {
-        std::mem::take(&mut self.state.lock().expect("nobody panics").1)
+        std::mem::take(&mut self.state.lock().expect("no thread panics").1)
     }
 
     fn sleep(&self) {
-        let mut state = self.state.lock().expect("nobody panics");
+        let mut state = self.state.lock().expect("no thread panics");
         while *state == (false, false) {
-            state = self.changed.wait(state).expect("nobody panics");
+            state = self.changed.wait(state).expect("no thread panics");
         }
         state.0 = false;
     }
 }
 
-/// The reader sleeps where a message wakes it too; the writer writes, then rings.
+/// Runs a reader that sleeps where a message wakes it too, and a writer that writes, then rings.
 fn record_and_message_wake(mode: BarrierMode) {
     loom::model(move || {
         let (mut producer, mut consumer) = ring(64);
-        let (bell, place) = (Shared::new(Bell::default()), Shared::new(Place::default()));
+        let (bell, sleeper) = (Shared::new(Bell::default()), Shared::new(ModelSleeper::default()));
         let writer = loom::thread::spawn({
-            let (bell, place) = (Shared::clone(&bell), Shared::clone(&place));
+            let (bell, sleeper) = (Shared::clone(&bell), Shared::clone(&sleeper));
             move || {
-                producer.begin(Kind::Task, 0, 0).expect("an empty ring has room").commit();
-                bell.ring_with(mode, || place.set_event());
+                producer.begin(RecordKind::Task, 0, 0).expect("an empty ring has room").commit();
+                bell.ring_with(mode, || sleeper.set_event());
             }
         });
         let connection = loom::thread::spawn({
-            let place = Shared::clone(&place);
-            move || place.deliver()
+            let sleeper = Shared::clone(&sleeper);
+            move || sleeper.deliver()
         });
         let (mut has_record, mut has_message) = (false, false);
         loop {
             has_record |= consumer.peek().expect("no header is corrupt").is_some();
-            has_message |= place.take_message();
+            has_message |= sleeper.take_message();
             if has_record && has_message {
                 break;
             }
             let still_empty = || has_record || !consumer.has_record();
-            bell.sleep_elsewhere(mode, still_empty, None, |_| place.sleep());
+            bell.sleep_elsewhere(mode, still_empty, None, |_| sleeper.sleep());
         }
         writer.join().expect("the writer returns");
         connection.join().expect("the connection returns");

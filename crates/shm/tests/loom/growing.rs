@@ -1,14 +1,14 @@
-//! The parts of a record that grows are read whole and in order, before its commit, after it, and after a death.
+//! Models of growing records: their parts are read whole and in order, before the commit, after it, and after a death.
 
 use super::ring;
 use gristmill_shm::{Consumer, HeapWords, Producer, ProgressLine};
-use gristmill_wire::Kind;
+use gristmill_wire::RecordKind;
 use loom::sync::Arc;
 
-/// What a worker does, in the order of the rule: each part is counted once it is there.
+/// The steps of a worker, in the required order: each part is counted after it is written.
 const RULE: [Step; 6] =
     [Step::Part, Step::Count, Step::Part, Step::Count, Step::Commit, Step::Next];
-/// The same with the count in front of the part that it counts.
+/// The steps with a count before the part that it counts.
 const BROKEN: [Step; 4] = [Step::Part, Step::Count, Step::CountAhead, Step::Part];
 
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ enum Step {
     Count,
     CountAhead,
     Commit,
-    /// The record behind it, with a part that is counted.
+    /// The next record, with a part that is counted.
     Next,
 }
 
@@ -34,7 +34,7 @@ impl Writer {
         let part = [self.next; 8];
         let room = "an empty ring has room";
         if self.producer.grow(&part).map(|position| self.position = position).is_none() {
-            self.producer.begin_growing(Kind::Results, 16).expect(room);
+            self.producer.begin_growing(RecordKind::Results, 16).expect(room);
             self.position = self.producer.grow(&part).expect(room);
         }
     }
@@ -54,7 +54,7 @@ impl Writer {
     }
 }
 
-/// Reads what is committed, then what grows behind it; `taken` bytes of the record at hand are known already.
+/// Reads the committed records, then the growing one after them. `taken` bytes of the current record were read before.
 fn read(
     consumer: &mut Consumer<HeapWords>,
     progress: &ProgressLine,
@@ -68,7 +68,7 @@ fn read(
         *taken = 0;
         let _ = consumer.consume();
     }
-    let grows = consumer.peek_growing(Kind::Results, written).expect("no header is corrupt");
+    let grows = consumer.peek_growing(RecordKind::Results, written).expect("no header is corrupt");
     if let Some(record) = grows {
         let before = found.len();
         record.append_parts(*taken, found).expect("the parts are there");
@@ -77,7 +77,7 @@ fn read(
     assert!(found[start..].chunks(8).all(|part| part == [part[0]; 8]), "a part is whole");
 }
 
-/// A worker dies after `count` steps; its reader reads meanwhile and after.
+/// Ends a worker after `count` steps; the reader reads meanwhile and afterwards.
 fn death_after(steps: &'static [Step], count: usize) {
     loom::model(move || {
         let (producer, mut consumer) = ring(256);
@@ -88,14 +88,14 @@ fn death_after(steps: &'static [Step], count: usize) {
         });
         let (mut taken, mut found) = (0, Vec::new());
         read(&mut consumer, &progress, &mut taken, &mut found);
-        worker.join().expect("the worker is dead"); // stands for the keeper's notice
+        worker.join().expect("the worker is dead"); // stands for the keeper's notice of death
         read(&mut consumer, &progress, &mut taken, &mut found);
         read(&mut consumer, &progress, &mut taken, &mut found);
         let parts: Vec<u8> = found.chunks(8).map(|part| part[0]).collect();
         assert_eq!(parts, [1, 2, 3][..parts.len()], "parts come in order and once");
         let counts = |step: &&Step| !matches!(step, Step::Part | Step::Commit);
         let counted = steps[..count].iter().filter(counts).count();
-        assert_eq!(parts.len(), counted, "what was counted is there, and nothing else");
+        assert_eq!(parts.len(), counted, "the counted parts are there, and no others");
     });
 }
 

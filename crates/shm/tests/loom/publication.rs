@@ -1,18 +1,19 @@
-//! A record is seen whole or not at all, over the end of the ring and over the former lap's bytes.
+//! Models of publication: a record is seen whole or not at all, across the end of the ring and over the previous lap's
+//! bytes.
 
 use super::ring;
 use gristmill_shm::{Consumer, HeapWords, Producer};
-use gristmill_wire::{Kind, RecordHeader};
+use gristmill_wire::{RecordHeader, RecordKind};
 
-/// A body word that reads as the header of the record numbered `sequence`.
+/// Returns a body word that equals the header of the record numbered `sequence`.
 fn looks_like_a_header(sequence: u16) -> u64 {
-    RecordHeader { size: 16, kind: Kind::Task, flags: 0, sequence }.word()
+    RecordHeader { size: 16, kind: RecordKind::Task, flags: 0, sequence }.word()
 }
 
 /// Writes a record whose body words all hold `value`; yields until it fits.
 fn write(producer: &mut Producer<HeapWords>, body_size: u32, value: u64) {
     loop {
-        if let Ok(mut record) = producer.begin(Kind::Task, 0, body_size as usize) {
+        if let Ok(mut record) = producer.begin(RecordKind::Task, 0, body_size as usize) {
             for index in 0..body_size / 8 {
                 record.word(index, value);
             }
@@ -41,8 +42,7 @@ fn read(consumer: &mut Consumer<HeapWords>, body_size: u32, value: u64) {
     let _ = consumer.publish_tail();
 }
 
-/// Fills one lap with bytes that read as the headers of the next, then writes over them while the
-/// other end reads.
+/// Fills one lap with bytes that equal the headers of the next one, then overwrites them while the other end reads.
 fn second_lap(is_zeroing: bool) {
     loom::model(move || {
         let (mut producer, mut consumer) = ring(128);
@@ -75,7 +75,7 @@ fn without_the_zeroing_they_are() {
     second_lap(false);
 }
 
-/// A record that does not fit before the end comes after a pad, and the writer waits for its room.
+/// Checks that a record that does not fit before the end follows a pad, and that the writer waits for its room.
 #[test]
 fn a_pad_and_the_record_behind_it_arrive_whole() {
     loom::model(|| {
@@ -94,7 +94,7 @@ fn a_pad_and_the_record_behind_it_arrive_whole() {
     });
 }
 
-/// The writer overwrites what was read only after it was read.
+/// Checks that the writer overwrites bytes only after they were read.
 #[test]
 fn a_full_ring_is_not_written_over() {
     loom::model(|| {

@@ -1,9 +1,9 @@
-//! A writer that waits for room is woken when there is some.
+//! Models of room: a writer that waits for room is woken when there is some.
 
 use super::ring;
 use gristmill_shm::Bell;
 use gristmill_sync::barrier::BarrierMode;
-use gristmill_wire::Kind;
+use gristmill_wire::RecordKind;
 use loom::sync::Arc;
 
 fn full_ring(mode: BarrierMode) {
@@ -11,7 +11,7 @@ fn full_ring(mode: BarrierMode) {
         let (mut producer, mut consumer) = ring(64);
         let bell = Arc::new(Bell::default());
         for _ in 0..3 {
-            producer.begin(Kind::Task, 0, 0).expect("there is room for three").commit();
+            producer.begin(RecordKind::Task, 0, 0).expect("there is room for three").commit();
         }
         let reader = loom::thread::spawn({
             let bell = Arc::clone(&bell);
@@ -29,7 +29,7 @@ fn full_ring(mode: BarrierMode) {
             bell.sleep(mode, || !producer.has_room(0), None);
             producer.want_room(false);
         }
-        producer.begin(Kind::Task, 0, 0).expect("there is room now").commit();
+        producer.begin(RecordKind::Task, 0, 0).expect("there is room now").commit();
         reader.join().expect("the reader returns");
     });
 }

@@ -1,18 +1,18 @@
-//! A record that was taken back never runs, and one that was not is always answered.
+//! Models of take-back: a record that was taken back never runs, and a record that was not is always answered.
 
 use super::ring;
-use gristmill_shm::{Claim, ProgressLine, TakeBack};
+use gristmill_shm::{ClaimResult, ProgressLine, TakeBack};
 use gristmill_sync::barrier::BarrierMode;
-use gristmill_wire::Kind;
+use gristmill_wire::RecordKind;
 use loom::sync::Arc;
 
-/// A worker claims two records while their writer takes the second back.
+/// Lets a worker claim two records while their writer takes the second one back.
 fn race(mode: BarrierMode) {
     loom::model(move || {
         let (mut producer, mut consumer) = ring(64);
         let progress = Arc::new(ProgressLine::default());
         for _ in 0..2 {
-            producer.begin(Kind::Task, 0, 0).expect("an empty ring has room").commit();
+            producer.begin(RecordKind::Task, 0, 0).expect("an empty ring has room").commit();
         }
         let worker = loom::thread::spawn({
             let progress = Arc::clone(&progress);
@@ -22,7 +22,7 @@ fn race(mode: BarrierMode) {
                     let record = consumer.peek().expect("no header is corrupt");
                     let record = record.expect("both are there");
                     let sequence = record.sequence();
-                    if progress.writer().claim(&record, mode) == Claim::Run {
+                    if progress.writer().claim(&record, mode) == ClaimResult::Run {
                         progress.writer().start(sequence, 0);
                         *run = true;
                     }
@@ -36,7 +36,7 @@ fn race(mode: BarrierMode) {
             panic!("one was asked for")
         };
         let has_run = worker.join().expect("the worker returns");
-        assert!(has_run[0], "what was not revoked runs");
+        assert!(has_run[0], "a record that was not revoked runs");
         assert!(outcome == TakeBack::Undecided || !has_run[1], "it ran although it was taken back");
     });
 }

@@ -1,15 +1,15 @@
-//! How connections come to an end before their time: they are cut, machines fall silent, nodes are apart.
+//! Faults of connections: cut lines, silent machines, nodes that are apart.
 
 use super::network::{Line, Network, Side};
 
 impl Network {
-    /// The lines of a node that are in use.
+    /// Returns the lines of a node that are in use.
     pub fn lines_of(&self, node: usize) -> Vec<usize> {
         let is_used = |line: &Line| line.node == node && !line.is_cut && !line.ends[0].is_gone;
         (0..self.lines.len()).filter(|&place| is_used(&self.lines[place])).collect()
     }
 
-    /// Cuts a line: a part of what was under way arrives, and each end learns it in up to `longest_ns`, or not at all.
+    /// Cuts a line. A part of the chunks in flight still arrives; each end learns of the cut within `longest_ns`, or never.
     pub fn cut(&mut self, line: usize, longest_ns: u64) {
         for side in [0, 1] {
             let left = self.lines[line].ends[side].wire.len() as u64;
@@ -23,7 +23,7 @@ impl Network {
         self.lines[line].is_cut = true;
     }
 
-    /// A node's machine is dead: nothing more comes from it, and nobody hears of that.
+    /// Silences a node, as if its machine had died: nothing more comes from it, and no peer learns of that.
     pub fn silence(&mut self, node: usize, side: Side) {
         for line in self.lines.iter_mut().filter(|line| line.node == node) {
             line.is_cut = true;
@@ -31,7 +31,7 @@ impl Network {
         }
     }
 
-    /// A machine is up again: it knows nothing of its old lines, and says so to who uses one.
+    /// Restarts the network of a machine: it does not know its old lines, and tells each peer that still uses one.
     pub fn forget_old(&mut self, node: usize, side: Side) {
         let heard_at = self.now + self.delay();
         let is_old = |line: &&mut Line| line.node == node && line.is_cut && line.ends[side].is_gone;
@@ -40,7 +40,7 @@ impl Network {
         }
     }
 
-    /// Puts a node apart, or ends that.
+    /// Sets a node apart from the network (`is_apart`), or connects it again.
     pub fn set_apart(&mut self, node: usize, is_apart: bool) {
         self.apart[node] = is_apart;
     }

@@ -1,16 +1,16 @@
-//! An end of a line, as a channel; and as the beginning of a conversation.
+//! An end of a line as a channel, and as the channel of a handshake.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use gristmill_client::Conversation;
+use gristmill_client::HandshakeChannel;
 use gristmill_transport::{Channel, ChannelError, ChunkHead, Flushed};
 use gristmill_wire::peer::{MessageKind, Messages};
 
 use super::network::{Air, Side, look, size_of};
 
-/// An end of a line.
+/// One end of a line.
 #[derive(Debug)]
 pub(crate) struct SimChannel {
     air: Air,
@@ -26,7 +26,7 @@ impl SimChannel {
         Self { air: air.clone(), line, side, name, received_bytes: 0 }
     }
 
-    /// The line and the end of it that a channel is, by what it is called.
+    /// Returns the line and the side that the name of a channel stands for.
     pub fn end_of(name: &str) -> (usize, Side) {
         let words: Vec<&str> = name.split(' ').collect();
         let number = |place: usize| words[place].parse().expect("it is simulated");
@@ -70,7 +70,7 @@ impl Channel for SimChannel {
     }
 
     fn descriptor(&self) -> BorrowedFd<'_> {
-        unreachable!("nobody sleeps in a simulation")
+        unreachable!("no thread sleeps in a simulation")
     }
 
     fn peer(&self) -> &str {
@@ -92,16 +92,16 @@ impl Drop for SimChannel {
     }
 }
 
-/// A conversation that begins.
+/// A handshake over a line.
 #[derive(Debug)]
-pub(crate) struct SimMeeting {
+pub(crate) struct SimHandshake {
     channel: SimChannel,
     is_open: bool,
     pub deadline_ns: u64,
     said: VecDeque<(MessageKind, Vec<u8>)>,
 }
 
-/// What has come of it.
+/// Progress of a handshake.
 #[derive(Debug)]
 pub(crate) enum Step {
     Waiting,
@@ -110,12 +110,12 @@ pub(crate) enum Step {
     Failed(String),
 }
 
-impl SimMeeting {
+impl SimHandshake {
     pub fn new(channel: SimChannel, deadline_ns: u64) -> Self {
         Self { channel, is_open: false, deadline_ns, said: VecDeque::new() }
     }
 
-    /// Goes on as far as it can without waiting.
+    /// Continues until the handshake has something to report or would have to wait.
     pub fn progress(&mut self, now: u64) -> Step {
         if let Some((kind, body)) = self.said.pop_front() {
             return Step::Said(kind, body);
@@ -131,7 +131,7 @@ impl SimMeeting {
         match flushed.and_then(|_| self.channel.receive(&mut body)) {
             Err(error) => return Step::Failed(error.to_string()),
             Ok(Some(_)) => {
-                // What goes on with a lease is not for who has none.
+                // The head of the chunk belongs to the session of a lease, which a handshake does not have yet.
                 let messages: Result<Vec<_>, _> = Messages::new(&body).collect();
                 let Ok(messages) = messages else { return Step::Failed("no message".to_owned()) };
                 self.said.extend(messages.into_iter().map(|(kind, body)| (kind, body.to_vec())));
@@ -142,7 +142,7 @@ impl SimMeeting {
         if now >= self.deadline_ns { Step::Failed("too late".to_owned()) } else { Step::Waiting }
     }
 
-    /// Whether there is something to go on with.
+    /// Returns whether [`progress`](Self::progress) has something to do.
     pub fn is_due(&self, now: u64) -> bool {
         let air = look(&self.channel.air);
         let SimChannel { line, side, .. } = self.channel;
@@ -153,7 +153,7 @@ impl SimMeeting {
     }
 }
 
-impl Conversation for SimMeeting {
+impl HandshakeChannel for SimHandshake {
     fn say(&mut self, fill: impl FnOnce(&mut Vec<u8>)) {
         let mut chunk = Vec::new();
         fill(&mut chunk);

@@ -1,37 +1,37 @@
-//! The client: the program's engine, its door, and the order in which its threads do things.
+//! The client: the program's engine, its connection manager, and the steps of its threads.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use gristmill_client::{LinkWork, Porter, Terms};
+use gristmill_client::{LeaseNegotiator, LeaseTerms, LinkWork};
 use gristmill_sync::random::Random as Leases;
 
 use super::clock::Clock;
-use super::doorway::Doorway;
+use super::connections::SimConnections;
 use super::handle::Handle;
 use super::network::Air;
 use super::node::Condition;
 use super::plan::ClusterPlan;
 use super::shared::Shared;
 use crate::plan::Plan;
-use crate::random::Random;
+use crate::random::SeededRandom;
 
 /// The client's process.
 pub(crate) struct Client {
     pub handle: Handle,
-    pub porter: Porter<Handle>,
-    pub door: Doorway,
+    pub negotiator: LeaseNegotiator<Handle>,
+    pub connections: SimConnections,
     pub condition: Condition,
-    /// The task of which the program waits to hear whether it is cancelled.
+    /// Task whose cancellation the program awaits from a node.
     pub asked: Option<usize>,
-    /// Tasks that the program has submitted.
+    /// Number of tasks that the program has submitted.
     pub submitted: u64,
     pub is_closed: bool,
-    /// Before that time the program does not ask its nodes to last longer.
+    /// Local time before which the program does not ask its nodes to extend their leases.
     pub extends_at: u64,
-    /// It has no workers of its own.
+    /// True if the client has no workers of its own.
     needs_nodes: bool,
-    /// It has ended in order.
+    /// True if the client has ended in order.
     pub has_left: bool,
 }
 
@@ -45,23 +45,23 @@ impl Client {
     ) -> Self {
         let config = plan.base.config.clone();
         let handle = Handle::new(shared, ("client".to_owned(), clock), config, (plan, air), None);
-        let terms = Terms {
-            ask: plan.ask.clone(),
+        let terms = LeaseTerms {
+            request: plan.request.clone(),
             python: "3".to_owned(),
             engine: "sim".to_owned(),
             name: "client".to_owned(),
             ends_at_ns: u64::MAX,
             nodes_max: Some(plan.nodes.len()),
         };
-        let porter = Porter::new(handle.clone(), terms, Leases::from_seed(seed));
+        let negotiator = LeaseNegotiator::new(handle.clone(), terms, Leases::from_seed(seed));
         let nodes: Vec<usize> = (0..plan.nodes.len()).collect();
         let dialled = nodes.iter().copied().filter(|&node| !plan.joins[node]).collect();
-        let door = Doorway::new(air, 0, nodes, dialled);
+        let connections = SimConnections::new(air, 0, nodes, dialled);
         let condition = Condition::Well;
         Self {
             handle,
-            porter,
-            door,
+            negotiator,
+            connections,
             condition,
             asked: None,
             submitted: 0,
@@ -76,55 +76,56 @@ impl Client {
         self.condition == Condition::Well
     }
 
-    /// Lets the door's thread work; false when there is nothing to do.
+    /// Lets the connection manager's thread work; returns false if there is nothing to do.
     pub fn attend_door(&mut self) -> bool {
         let now = self.handle.now();
-        let has_news = self.handle.with(|engine| !engine.news.is_empty());
-        if !has_news && !self.door.is_due(now) {
+        let has_events = self.handle.with(|engine| !engine.events.is_empty());
+        if !has_events && !self.connections.is_due(now) {
             return false;
         }
-        self.door.attend(&mut self.porter, now);
-        for (dial, lease) in self.porter.kept.drain(..) {
-            self.door.dials.keep(dial, lease);
+        self.connections.attend(&mut self.negotiator, now);
+        for (dial, lease) in self.negotiator.kept.drain(..) {
+            self.connections.dials.keep(dial, lease);
         }
-        for news in self.handle.with(|engine| std::mem::take(&mut engine.news)) {
-            if let Some((lease, redial)) = self.porter.hear(news, now) {
-                self.door.dials.redial(lease, redial, now);
+        for events in self.handle.with(|engine| std::mem::take(&mut engine.events)) {
+            if let Some((lease, redial)) = self.negotiator.hear(events, now) {
+                self.connections.dials.redial(lease, redial, now);
             }
         }
-        if let Some(text) = self.porter.verdict(now).filter(|_| self.needs_nodes) {
+        if let Some(text) = self.negotiator.verdict(now).filter(|_| self.needs_nodes) {
             self.handle.give_up_workers(&text);
-            self.porter.close(&text);
-            self.door.dials.give_all_up();
+            self.negotiator.close(&text);
+            self.connections.dials.give_all_up();
         }
         true
     }
 
-    /// Completes tasks, as a caller does or the attendant; false when there is nothing to do.
-    pub fn lead(&mut self, air: &Air, plan: &Plan, random: &mut Random) -> bool {
+    /// Completes tasks, as a waiting caller or the client's background thread does; returns false if there is nothing to do.
+    pub fn lead(&mut self, air: &Air, plan: &Plan, random: &mut SeededRandom) -> bool {
         self.handle.with(|engine| {
             if !engine.is_due(air, true) {
                 return false;
             }
             engine.drain_rings(plan, random);
             let count = engine.drain_links();
-            engine.hear_large_news();
-            engine.lanes.links.has_outgoing |= count > 0 || engine.lanes.links.waits_for_room;
+            engine.take_large_events();
+            engine.port.links.has_outgoing |= count > 0 || engine.port.links.waits_for_room;
             engine.poll_if_due();
             engine.settle_and_flush();
             true
         })
     }
 
-    /// When something is due in this process, true time.
+    /// Returns the true time at which something is next due in this process.
     pub fn next_wake(&self) -> Option<u64> {
-        let wakes = [self.handle.with(|engine| engine.next_wake(true)), self.door.next_wake()];
+        let wakes =
+            [self.handle.with(|engine| engine.next_wake(true)), self.connections.next_wake()];
         wakes.into_iter().flatten().map(|wake| self.handle.clock.when(wake)).min()
     }
 }
 
 impl Handle {
-    /// Its clock.
+    /// Returns the local time of this process's clock.
     pub fn now(&self) -> u64 {
         self.clock.local(self.shared.borrow().now)
     }

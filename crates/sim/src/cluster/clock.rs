@@ -1,22 +1,22 @@
-//! Clocks that do not agree, and drift.
+//! Clocks that disagree and drift.
 
 /// The monotonic clock of one machine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
-    /// What it said when true time was 0.
+    /// Reading of the clock at true time 0.
     pub offset_ns: u64,
-    /// How much faster it runs than true time, in millionths.
+    /// Excess of the clock's speed over true time, parts per million.
     pub drift_ppm: u64,
 }
 
 impl Clock {
-    /// What it says at a true time.
+    /// Returns the clock's reading at true time `now`.
     pub fn local(&self, now: u64) -> u64 {
         let drift = u128::from(now) * u128::from(self.drift_ppm) / 1_000_000;
         self.offset_ns + now + u64::try_from(drift).expect("hours")
     }
 
-    /// A true time at which it says at least that.
+    /// Returns a true time at which the clock reads at least `local`.
     pub fn when(&self, local: u64) -> u64 {
         let passed = u128::from(local.saturating_sub(self.offset_ns));
         let truly = passed * 1_000_000 / (1_000_000 + u128::from(self.drift_ppm));

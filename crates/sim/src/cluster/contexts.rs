@@ -1,33 +1,31 @@
-//! Contexts of the cluster: tasks name them wherever they are submitted, in the program or on a node, and each engine gives
-//! them numbers of its own.
+//! Contexts of the cluster: tasks name them both in the program and on nodes, and each engine numbers them for itself.
 
 use gristmill_client::ContextTelling;
 use gristmill_core::{ContextId, Core};
 
-use super::engine::Engine;
-use super::lanes::Lanes;
 use super::plan::ClusterPlan;
-use crate::contexts::{ContextPlan, Known, PLAIN, SETUP_MAX_NS};
-use crate::plan::pick;
-use crate::random::Random;
+use super::sim_port::SimPort;
+use crate::contexts::{ContextPlan, PLAIN, SETUP_MAX_NS, SimContext};
+use crate::random::{SeededRandom, pick};
 
-/// Starts that fail again and again, with pauses of up to 5 ms.
+/// Time that repeated failed starts may take, with pauses of up to 5 ms.
 const LASTS_NS: u64 = 20 * SETUP_MAX_NS + 100_000_000;
 
-/// What tells one kind from another, as the key of a context does.
+/// Returns the setup of a kind of context, an index of [`ClusterPlan::kinds`]. It also takes the place of the context's key.
 const fn setup_of(kind: usize) -> [u8; 16] {
     (kind as u128 + 1).to_le_bytes()
 }
 
-/// What a kind is called in the ledger.
+/// Returns the number of the kind that has this setup: its index plus 1. All engines share the ledger, but each has context
+/// ids of its own. So the ledger names a context by this number.
 fn kind_of(setup: &[u8]) -> ContextId {
     let first = setup.first_chunk().expect("it has a number");
     ContextId(u32::from_le_bytes(*first))
 }
 
 impl ClusterPlan {
-    /// The same with contexts, if the choices would have it.
-    pub fn with_contexts(mut self, random: &mut Random) -> Self {
+    /// Adds contexts to the plan, if the seed says so.
+    pub fn with_contexts(mut self, random: &mut SeededRandom) -> Self {
         if random.chance(50) {
             return self;
         }
@@ -35,12 +33,13 @@ impl ClusterPlan {
         let contexts = ContextPlan {
             count,
             named: pick(random, &[20, 60, 95]),
-            forgets: pick(random, &[0, 2, 20]),
-            // Their equipment, and that they do not leave, is for the simulation of one engine.
+            // A task that names a context which its node has given up comes back and is queued behind others.
+            forgets: if self.has_strict_priorities { 0 } else { pick(random, &[0, 2, 20]) },
+            // The simulation of one engine covers resource grants of contexts, and workers that do not leave.
             demands: 0,
             stay: 0,
         };
-        self.kinds = (0..count).map(|_| Known::draw(random)).collect();
+        self.kinds = (0..count).map(|_| SimContext::draw(random)).collect();
         let tenure_ns = pick(random, &[50_000, 1_000_000, 100_000_000]);
         for plan in [&mut self.base, &mut self.lease] {
             plan.contexts = contexts;
@@ -48,10 +47,11 @@ impl ClusterPlan {
             plan.config.backoff_min_ns = 500_000;
             plan.config.backoff_max_ns = 5_000_000;
         }
-        // A context has to come up, or to be given up, while a lease lasts, and what is told of it leaves room for beats.
-        self.ask.duration_ns = self.ask.duration_ns.saturating_add(LASTS_NS);
-        self.ask.beat_ns *= 2;
-        self.ask.expiry_ns *= 2;
+        // A context must start, or be given up, while a lease lasts, and messages about contexts must leave room for
+        // heartbeats.
+        self.request.duration_ns = self.request.duration_ns.saturating_add(LASTS_NS);
+        self.request.beat_ns *= 2;
+        self.request.expiry_ns *= 2;
         if random.chance(50) {
             self.base.nested = self.base.nested.max(20);
             self.lease.nested = self.lease.nested.max(20);
@@ -60,8 +60,8 @@ impl ClusterPlan {
     }
 }
 
-impl Lanes {
-    /// Notes what a context is like that a worker is to have.
+impl SimPort {
+    /// Tells the simulated workers the properties of a context.
     pub fn learn_context(&mut self, context: ContextId) {
         let Some(definition) = self.contexts.get(context) else { return };
         let kind = kind_of(&definition.setup);
@@ -69,15 +69,16 @@ impl Lanes {
         self.world.contexts.learn(context, kind, known);
     }
 
-    /// Draws the context of a task. Whoever submits it here, the program or a task, tells of the context first; now and then
-    /// nobody here will name one any more.
+    /// Draws the context of a task. An engine that submits a task defines the context first; now and then the program releases
+    /// a context that it will not name again.
     pub fn name_context(
         &mut self,
         core: &mut Core,
         submitter: Option<usize>,
         plan: &ContextPlan,
-        random: &mut Random,
+        random: &mut SeededRandom,
     ) -> Option<ContextId> {
+        // If the last task named a context by key, that context is held only until this submission.
         if let Some(context) = self.lent.take() {
             self.release_context(core, context);
         }
@@ -96,14 +97,14 @@ impl Lanes {
         Some(self.define_kind(core, kind))
     }
 
-    /// The context of a task whose submitter knows no more of it than its key: the engine where that runs has been told
-    /// before, as long as nobody forgets any.
+    /// Draws a context of which the submitter, itself a task, knows only the key. The engine where the submitter runs has been
+    /// told of the context before, unless contexts are forgotten.
     fn name_by_key(
         &mut self,
         core: &mut Core,
         handles: u32,
         plan: &ContextPlan,
-        random: &mut Random,
+        random: &mut SeededRandom,
     ) -> Option<ContextId> {
         let known: Vec<usize> =
             (0..self.kinds.len()).filter(|kind| handles & (1 << kind) != 0).collect();
@@ -122,7 +123,8 @@ impl Lanes {
         Some(context)
     }
 
-    /// The kinds of contexts that a task has heard of: those of the program when it submitted it, or the task above it.
+    /// Returns the kinds of contexts that a new task knows, as a bit set: those that the program holds now, if the task is
+    /// submitted at the client, and those that the submitting task knows, if there is one.
     pub fn handles(&self, submitter: Option<usize>) -> u32 {
         let is_program = self.world.engine == 0;
         let own = self.held.keys().filter(|_| is_program).fold(0, |all, kind| all | 1 << kind);
@@ -143,33 +145,17 @@ impl Lanes {
         context
     }
 
-    fn release_context(&mut self, core: &mut Core, context: ContextId) {
+    pub fn release_context(&mut self, core: &mut Core, context: ContextId) {
         self.world.log(|| format!("release {context:?}"));
         if self.contexts.release(context) {
             core.forget_context(context, self.world.now, self);
         }
     }
 
-    /// No task names a context any more.
+    /// Removes a context that no task names any more.
     pub fn drop_context(&mut self, context: ContextId) {
         assert!(context != PLAIN, "it is none");
         self.tell_dropped(context);
         self.contexts.drop(context);
-    }
-}
-
-impl Engine {
-    /// Nobody here will name a context any more.
-    pub fn forget_contexts(&mut self) {
-        self.lanes.has_forgotten = true;
-        let mut held: Vec<ContextId> = std::mem::take(&mut self.lanes.held).into_values().collect();
-        held.extend(self.lanes.lent.take());
-        if held.is_empty() {
-            return;
-        }
-        for context in held {
-            self.lanes.release_context(&mut self.core, context);
-        }
-        self.settle_and_flush();
     }
 }

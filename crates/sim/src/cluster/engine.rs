@@ -1,36 +1,36 @@
 //! An engine of the cluster, the program's or a lease's: a real graph with real links, around simulated workers.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use gristmill_client::{
-    BlobWork, Departure, Guests, LinkHome, LinkWork, Parts, PeerNews, Returned,
+    BlobWork, Departure, EngineParts, InboundTasks, LinkHome, LinkWork, PeerEvent, RemoteCompletion,
 };
-use gristmill_core::{Core, PeerId, TaskId};
+use gristmill_core::{Core, PeerId, PeerStats, TaskId};
 use gristmill_wire::peer::{MessageKind, Parted};
 use gristmill_wire::{ContextId, FrameError};
 
-use super::lanes::Lanes;
+use super::sim_port::SimPort;
 
-/// An engine.
+/// An engine with its inbound tasks and events.
 pub(crate) struct Engine {
     pub core: Core,
-    pub lanes: Lanes,
-    pub guests: Guests,
-    pub news: VecDeque<PeerNews>,
-    /// Guests that there may be, once their peers have said that no more come.
+    pub port: SimPort,
+    pub inbound: InboundTasks,
+    pub events: VecDeque<PeerEvent>,
+    /// Largest number of inbound tasks that is allowed once all peers have agreed to send no more.
     pub guests_max: usize,
 }
 
 impl Engine {
-    /// Who was asked to send nothing more, and has agreed, does not.
+    /// Asserts that a peer which was asked to send no more tasks, and has agreed, sends none.
     pub fn check_drained(&mut self) {
-        if !self.guests.is_draining {
+        if !self.inbound.is_draining {
             self.guests_max = usize::MAX;
             return;
         }
-        let links = &self.lanes.links;
+        let links = &self.port.links;
         let mut open = links.peers().filter_map(|peer| links.get(peer)).map(|one| one.drains_open);
-        let count = self.guests.count();
+        let count = self.inbound.count();
         assert!(
             count <= self.guests_max,
             "a task came to a node that drains, which its client knew"
@@ -39,39 +39,71 @@ impl Engine {
             self.guests_max = count;
         }
     }
+
+    /// Returns the number of tasks at peers that get no more tasks, by line and end of the lease.
+    pub(super) fn left_with_draining(&self) -> BTreeMap<(Option<usize>, u64), u32> {
+        let draining = self.core.peer_stats().filter(|peer| peer.is_draining);
+        let entry = |peer: PeerStats| {
+            let ends_at = self.port.links.get(peer.peer).map_or(0, |link| link.ends_at_ns);
+            ((self.port.line_of(peer.peer), ends_at), peer.in_flight)
+        };
+        draining.map(entry).collect()
+    }
+
+    /// Asserts that peers which should get no more tasks have got none.
+    pub(super) fn check_left(&self, before: &BTreeMap<(Option<usize>, u64), u32>) {
+        for (peer, count) in self.left_with_draining() {
+            let had = before.get(&peer).copied().unwrap_or(u32::MAX);
+            assert!(count <= had, "a peer that drains was sent more: {peer:?}");
+        }
+    }
+
+    /// Releases all contexts that the program or a task of this engine holds.
+    pub fn forget_contexts(&mut self) {
+        self.port.has_forgotten = true;
+        let mut held: Vec<ContextId> = std::mem::take(&mut self.port.held).into_values().collect();
+        held.extend(self.port.lent.take());
+        if held.is_empty() {
+            return;
+        }
+        for context in held {
+            self.port.release_context(&mut self.core, context);
+        }
+        self.settle_and_flush();
+    }
 }
 
 impl LinkHome for Engine {
-    type Port = Lanes;
+    type Port = SimPort;
 
-    fn parts(&mut self) -> Parts<'_, Lanes> {
-        Parts { core: &mut self.core, port: &mut self.lanes, guests: &mut self.guests }
+    fn parts(&mut self) -> EngineParts<'_, SimPort> {
+        EngineParts { core: &mut self.core, port: &mut self.port, inbound: &mut self.inbound }
     }
 
     fn core(&self) -> &Core {
         &self.core
     }
 
-    fn port(&self) -> &Lanes {
-        &self.lanes
+    fn port(&self) -> &SimPort {
+        &self.port
     }
 
-    fn guests(&self) -> &Guests {
-        &self.guests
+    fn inbound(&self) -> &InboundTasks {
+        &self.inbound
     }
 
     fn settle(&mut self) {
-        for function in std::mem::take(&mut self.lanes.freed) {
+        for function in std::mem::take(&mut self.port.freed) {
             self.core.forget_function(function);
         }
-        for (task, handle) in std::mem::take(&mut self.lanes.ended) {
-            self.answer_guest(task, handle);
+        for (task, handle) in std::mem::take(&mut self.port.ended) {
+            self.answer_inbound(task, handle);
         }
-        for task in std::mem::take(&mut self.lanes.unneeded) {
+        for task in std::mem::take(&mut self.port.unneeded) {
             self.core.release(task);
         }
         if self.tables().is_none() {
-            return self.lanes.world.memory.free(self.core.freed_blocks());
+            return self.port.world.memory.free(self.core.freed_blocks());
         }
         while let Some(block) = self.core.freed_blocks().pop() {
             self.drop_bundle(block);
@@ -106,7 +138,7 @@ impl LinkHome for Engine {
         kind: MessageKind,
         body: &[u8],
     ) -> Result<(), FrameError> {
-        let is_client = !self.lanes.program.is_empty();
+        let is_client = !self.port.program.is_empty();
         match kind {
             MessageKind::Piece if is_client && self.lies() => {
                 let mut body = body.to_vec();
@@ -139,7 +171,7 @@ impl LinkHome for Engine {
     fn await_result(
         &mut self,
         peer: PeerId,
-        returned: Returned,
+        returned: RemoteCompletion,
         parted: &Parted<'_>,
     ) -> Result<(), FrameError> {
         self.await_named(peer, returned, parted);
@@ -148,19 +180,19 @@ impl LinkHome for Engine {
 
     fn call_waiters(&mut self, _concerns: impl Fn(&[TaskId]) -> bool) {}
 
-    fn tell_news(&mut self, news: PeerNews) {
-        self.lanes.world.log(|| format!("{news:?}"));
-        if let PeerNews::Gone { peer, text, how, .. } = &news {
-            let is_silent = text.starts_with("it was not heard");
+    fn record_event(&mut self, events: PeerEvent) {
+        self.port.world.log(|| format!("{events:?}"));
+        if let PeerEvent::Gone { peer, text, how, .. } = &events {
+            let is_silent = text.starts_with("no message came from it");
             let is_lost = *how == Departure::Lost;
-            let has_lied = self.lanes.lies > 0 && text.contains("do not hash to");
+            let has_lied = self.port.lies > 0 && text.contains("do not hash to");
             assert!(
                 !is_lost || is_silent || has_lied || self.core.failure().is_some(),
                 "a link ends without a cause: {text}"
             );
-            self.lanes.silences += u64::from(is_silent);
-            self.lanes.lost.extend(self.lanes.line_of(*peer));
+            self.port.silences += u64::from(is_silent);
+            self.port.lost.extend(self.port.line_of(*peer));
         }
-        self.news.push_back(news);
+        self.events.push_back(events);
     }
 }

@@ -1,18 +1,18 @@
-//! What befalls a cluster.
+//! Faults of a cluster.
 
 use super::network::look;
 use super::node::Condition;
-use super::run::Cluster;
+use super::run::SimCluster;
 
-impl Cluster {
-    /// Something befalls the cluster, if the seed would have it now.
+impl SimCluster {
+    /// Injects a fault into the cluster, if the seed says so; returns whether it did.
     pub(super) fn befall(&mut self) -> bool {
-        let is_due = self.faults_left > 0 && self.random.below(1_000) < self.plan.fault_rate;
+        let is_due = self.faults.left > 0 && self.random.below(1_000) < self.plan.fault_rate;
         if !is_due {
             return false;
         }
-        self.faults_left -= 1;
-        self.is_troubled = true;
+        self.faults.left -= 1;
+        self.faults.is_troubled = true;
         let place = self.random.index(self.nodes.len());
         match self.random.below(10) {
             0..=2 => self.cut(place),
@@ -26,7 +26,7 @@ impl Cluster {
         true
     }
 
-    /// When something that begins now is over, true time.
+    /// Draws the true time at which a fault that begins now ends.
     fn draw_end(&mut self) -> u64 {
         self.now() + 1 + self.random.below(self.plan.span_ns())
     }
@@ -45,7 +45,7 @@ impl Cluster {
         let until = self.draw_end();
         self.log(|| format!("node {place} is apart until {}", until / 1_000));
         look(&self.air).set_apart(place, true);
-        self.apart_until[place] = until;
+        self.faults.apart_until[place] = until;
     }
 
     fn freeze(&mut self, place: usize) {
@@ -84,7 +84,7 @@ impl Cluster {
         }
     }
 
-    /// The agent takes nothing more, and is to end when what runs has ended.
+    /// Lets the agent accept no more tasks and end when its running tasks have ended.
     fn drain(&mut self, place: usize) {
         let until = self.draw_end();
         if self.nodes[place].runs() && self.nodes[place].drains_until.is_none() {
@@ -93,11 +93,11 @@ impl Cluster {
         }
     }
 
-    /// Ends a node that drains once it has, or may do so no longer; says whether it did.
+    /// Ends a draining node once it has drained or its time is over; returns whether it did.
     pub(super) fn end_drained(&mut self, place: usize) -> bool {
         let (node, now) = (&self.nodes[place], self.now());
         let Some(until) = node.drains_until else { return false };
-        let is_drained = node.desk.is_drained();
+        let is_drained = node.server.is_drained();
         self.check_draining(place);
         if until > now && !is_drained {
             return false;
@@ -108,7 +108,7 @@ impl Cluster {
         true
     }
 
-    /// The client stands still for a while, or dies.
+    /// Freezes the client for a while, or ends it.
     fn trouble_client(&mut self) {
         let until = self.draw_end();
         let dies = self.plan.client_dies && self.random.chance(50);
@@ -125,11 +125,11 @@ impl Cluster {
         }
     }
 
-    /// Ends what is over.
+    /// Ends the faults whose time is over.
     pub(super) fn recover(&mut self) {
         let now = self.now();
         for place in 0..self.nodes.len() {
-            if self.apart_until[place] <= now && look(&self.air).is_apart(place) {
+            if self.faults.apart_until[place] <= now && look(&self.air).is_apart(place) {
                 self.log(|| format!("node {place} is back"));
                 look(&self.air).set_apart(place, false);
             }
@@ -162,7 +162,7 @@ impl Cluster {
                 }
                 self.nodes[place].restart();
             }
-            // Whoever placed it there places another one, as long as it is of use.
+            // The program that placed the agent places another one as long as the client runs.
             Condition::Gone if self.client.condition != Condition::Gone => {
                 let until = self.draw_end();
                 self.nodes[place].condition = Condition::Down { until, is_silent: false };
@@ -171,7 +171,7 @@ impl Cluster {
         }
     }
 
-    /// A machine whose process is gone says so to those who dial it.
+    /// Refuses connections to machines whose process is gone, as their system would.
     fn refuse_arrivals(&self, place: usize) {
         let condition = self.nodes[place].condition;
         let is_deaf =
@@ -188,7 +188,7 @@ impl Cluster {
         }
     }
 
-    /// When the next thing is over, true time.
+    /// Returns the true time at which the next fault ends.
     pub(super) fn next_recovery(&self) -> Option<u64> {
         let of = |condition: &Condition| match condition {
             Condition::Frozen { until, .. } | Condition::Down { until, .. } => Some(*until),
@@ -196,7 +196,7 @@ impl Cluster {
         };
         let nodes = self.nodes.iter().filter_map(|node| of(&node.condition));
         let drains = self.nodes.iter().filter_map(|node| node.drains_until);
-        let apart = self.apart_until.iter().copied().chain(drains);
+        let apart = self.faults.apart_until.iter().copied().chain(drains);
         let all = nodes.chain(apart).chain(of(&self.client.condition));
         all.filter(|&until| until > self.now() && until != u64::MAX).min()
     }

@@ -1,9 +1,9 @@
-//! What a door, and a desk, want of an engine.
+//! Traits of an engine that a connection manager and a lease server call.
 
 use std::collections::VecDeque;
 
 use gristmill_agent::LeaseEngine;
-use gristmill_client::{LinkHome, LinkOwner, LinkWork, NewLink, Parts, PeerNews};
+use gristmill_client::{EngineParts, LinkHome, LinkOwner, LinkWork, NewLink, PeerEvent};
 use gristmill_core::{PeerId, StartFailure, TaskId};
 use gristmill_transport::Channel;
 
@@ -11,24 +11,24 @@ use super::channel::SimChannel;
 use super::engine::Engine;
 use super::handle::Handle;
 use super::network::look;
-use crate::worker::Message;
+use crate::worker::SimResultRecord;
 
 impl Handle {
-    /// Hands what is to leave over, as whoever has changed links does before it gives the mutex up.
+    /// Sends the pending messages, as a thread that has changed links does before it releases the mutex.
     fn leave(engine: &mut Engine) {
         engine.settle();
-        let now = engine.lanes.world.now;
+        let now = engine.port.world.now;
         engine.flush_links(now);
     }
 }
 
 impl Engine {
-    /// What may have begun, and was not answered, dies with the engine.
+    /// Notes that tasks which may have begun and were not answered die with the engine.
     fn note_deaths(&mut self) {
         let lines: Vec<_> =
-            self.lanes.links.peers().filter_map(|peer| self.lanes.line_of(peer)).collect();
+            self.port.links.peers().filter_map(|peer| self.port.line_of(peer)).collect();
         let unread = self.unread();
-        let world = &mut self.lanes.world;
+        let world = &mut self.port.world;
         let claimed = world.workers.iter().filter_map(|worker| worker.claimed.as_ref());
         let claimed: Vec<usize> = claimed.map(|(record, _)| record.number).collect();
         for (number, entry) in world.ledger.iter_mut().enumerate() {
@@ -42,25 +42,26 @@ impl Engine {
         }
     }
 
-    /// The client's tasks whose workers have answered what nobody has read: maybe that they did not begin.
+    /// Returns the client's tasks whose workers have answered but whose answers are unread. Such an answer may say that the
+    /// task did not begin.
     fn unread(&self) -> Vec<TaskId> {
-        let messages = self.lanes.world.workers.iter().flat_map(|worker| &worker.results);
+        let messages = self.port.world.workers.iter().flat_map(|worker| &worker.results);
         let tasks = messages.filter_map(|message| match message {
-            Message::Answer(frame, _) => self.core.task(frame.task),
+            SimResultRecord::Answer(frame, _) => self.core.task(frame.task),
             _ => None,
         });
-        tasks.filter_map(|view| Some(self.guests.named(view.handle)?.1)).collect()
+        tasks.filter_map(|view| Some(self.inbound.named(view.handle)?.1)).collect()
     }
 }
 
 impl Handle {
-    /// Refuses every task: no worker can be had any more.
+    /// Refuses every task because no worker can be had any more.
     pub fn give_up_workers(&self, text: &str) {
         let failure = StartFailure { text: text.into(), permanent: true, is_expiry: false };
         self.with(|engine| {
-            engine.lanes.world.log(|| format!("give up: {text}"));
-            let now = engine.lanes.world.now;
-            let Parts { core, port, .. } = engine.parts();
+            engine.port.world.log(|| format!("give up: {text}"));
+            let now = engine.port.world.now;
+            let EngineParts { core, port, .. } = engine.parts();
             core.give_up_workers(failure, now, port);
             Self::leave(engine);
         });
@@ -70,8 +71,8 @@ impl Handle {
 impl LinkOwner for Handle {
     fn attach(&self, new: NewLink) -> PeerId {
         self.with(|engine| {
-            engine.lanes.expect_link(SimChannel::end_of(new.channel.peer()).0);
-            engine.lanes.world.log(|| format!("attach {}", new.channel.peer()));
+            engine.port.expect_link(SimChannel::end_of(new.channel.peer()).0);
+            engine.port.world.log(|| format!("attach {}", new.channel.peer()));
             let peer = engine.attach(new);
             Self::leave(engine);
             peer
@@ -82,43 +83,40 @@ impl LinkOwner for Handle {
         self.with(|engine| {
             let name = channel.peer().to_owned();
             let (line, side) = SimChannel::end_of(&name);
-            let is_connected = engine.lanes.links.get(peer).is_some_and(|link| link.is_connected());
-            let has_dialled = look(&engine.lanes.air).dialled_by(line) == side;
-            assert!(!is_connected || !has_dialled, "who has a connection does not dial again");
+            let is_connected = engine.port.links.get(peer).is_some_and(|link| link.is_connected());
+            let has_dialled = look(&engine.port.air).dialled_by(line) == side;
+            assert!(!is_connected || !has_dialled, "a node with a connection does not dial again");
             let is_there = engine.reattach(peer, channel, received);
-            engine
-                .lanes
-                .world
-                .log(|| format!("go on over {name}, {received} received: {is_there}"));
+            engine.port.world.log(|| format!("go on over {name}, {received} received: {is_there}"));
             Self::leave(engine);
             is_there
         })
     }
 
     fn received(&self, peer: PeerId) -> Option<u64> {
-        self.with(|engine| engine.lanes.links.get(peer).map(gristmill_client::Link::received))
+        self.with(|engine| engine.port.links.get(peer).map(gristmill_client::Link::received))
     }
 }
 
 impl LeaseEngine for Handle {
-    fn take_news(&self) -> VecDeque<PeerNews> {
-        self.with(|engine| std::mem::take(&mut engine.news))
+    fn take_events(&self) -> VecDeque<PeerEvent> {
+        self.with(|engine| std::mem::take(&mut engine.events))
     }
 
     fn drain(&self, text: &str) {
         self.with(|engine| {
-            engine.lanes.world.log(|| format!("drain: {text}"));
-            engine.drain_guests(text);
+            engine.port.world.log(|| format!("drain: {text}"));
+            engine.drain_inbound(text);
         });
     }
 
     fn is_drained(&self) -> bool {
-        self.with(|engine| engine.has_no_guests())
+        self.with(|engine| engine.has_no_inbound())
     }
 
     fn last(&self, peer: PeerId, duration_ns: u64) {
         self.with(|engine| {
-            engine.lanes.world.log(|| format!("last for {duration_ns}"));
+            engine.port.world.log(|| format!("last for {duration_ns}"));
             engine.last(peer, duration_ns);
             Self::leave(engine);
         });
@@ -128,18 +126,18 @@ impl LeaseEngine for Handle {
         self.with(|engine| engine.end_links(text));
     }
 
-    /// Its processes are gone at once; meanwhile its links have a turn.
+    /// Ends the engine. Its processes are gone at once, and its links send what is pending.
     fn begin_end(&self, reason: &str) {
         self.with(|engine| {
-            engine.lanes.world.log(|| format!("end: {reason}"));
-            engine.lanes.world.is_ending = true;
+            engine.port.world.log(|| format!("end: {reason}"));
+            engine.port.world.is_ending = true;
             engine.note_deaths();
             engine.give_up(reason);
         });
         self.bury();
         self.with(|engine| {
-            for peer in engine.lanes.links.peers() {
-                engine.lanes.links.disconnect(peer);
+            for peer in engine.port.links.peers() {
+                engine.port.links.disconnect(peer);
             }
         });
     }

@@ -1,7 +1,7 @@
-//! Connections that a seed delays and blocks; `breaks` cuts and forgets them.
+//! Connections that a seed delays and blocks; the module `breaks` cuts and forgets them.
 //!
-//! A *line* is one connection between the client and a node; end 0 is the client's. It carries chunks in order and once, as
-//! TCP does: what a network drops arrives later, and what was under way when a line is cut arrives up to some point. Each
+//! A *line* is one connection between the client and a node; end 0 is the client's. It delivers chunks in order and once, as
+//! TCP does: data that a network drops arrives later, and of the data in flight when a line is cut only a prefix arrives. Each
 //! end learns of a cut at a time of its own, or never: then it is half open. While a node is *apart* nothing arrives.
 
 use std::collections::VecDeque;
@@ -9,38 +9,38 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gristmill_transport::ChunkHead;
 
-use super::wires::Wire;
-use crate::random::Random;
+use super::wire::Wire;
+use crate::random::SeededRandom;
 
-/// Which end of a line.
+/// Index of an end of a line.
 pub(crate) type Side = usize;
 
-/// A chunk.
+/// A chunk: its head and its body.
 pub(crate) type Packet = (ChunkHead, Vec<u8>);
 
-/// What a seed's network is like.
+/// Properties of a seed's network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weather {
-    /// From one end to the other, nanoseconds.
+    /// Delay from one end to the other, nanoseconds.
     pub delay_ns: u64,
-    /// Up to so much more, drawn for each chunk.
+    /// Upper limit of an additional delay, drawn for each chunk, nanoseconds.
     pub jitter_ns: u64,
-    /// Bytes under way in one direction beyond which the system takes no more.
+    /// Bytes in flight in one direction above which the system accepts no more.
     pub window_size: usize,
 }
 
 /// One end of a line.
 #[derive(Debug, Default)]
 pub(super) struct End {
-    /// What the system has not taken.
+    /// Chunks that the system has not accepted yet.
     outbox: VecDeque<Packet>,
-    /// What is under way to the other end, each with when it arrives.
+    /// Chunks in flight to the other end, each with its time of arrival.
     pub wire: VecDeque<(u64, Packet)>,
-    /// When this end learns that the line is cut.
+    /// Time at which this end learns that the line is cut.
     pub broken_at: Option<u64>,
-    /// It was dropped.
+    /// True if this end was dropped.
     pub is_gone: bool,
-    /// When the other end can learn that; none: it cannot.
+    /// Time at which the other end can learn that this one was dropped; `None` if it cannot.
     gone_at: Option<u64>,
 }
 
@@ -49,52 +49,53 @@ pub(super) struct Line {
     pub node: usize,
     pub ends: [End; 2],
     opens_at: u64,
-    /// What is sent from now on arrives nowhere.
+    /// True if chunks that are sent from now on are lost.
     pub is_cut: bool,
-    /// The accepting end has been taken.
+    /// True if the accepting side has taken its end.
     is_accepted: bool,
     dialled_by: Side,
 }
 
-/// All lines.
+/// All lines and wires of the cluster.
 #[derive(Debug)]
 pub(crate) struct Network {
     pub now: u64,
     weather: Weather,
-    pub(super) random: Random,
+    pub(super) random: SeededRandom,
     pub(super) lines: Vec<Line>,
-    /// Connections between depots.
+    /// Connections between blob servers.
     pub(super) wires: Vec<Wire>,
-    /// Of a thousand pieces of blobs between nodes, how many arrive with wrong bytes.
+    /// Number of blob pieces in a thousand that arrive with wrong bytes between nodes.
     pub(super) damage_rate: u64,
-    /// Bytes that came over them.
+    /// Bytes that were received over wires.
     pub(super) heard_bytes: u64,
-    /// Which nodes are apart.
+    /// Nodes that are apart: `[node]`.
     pub(super) apart: Vec<bool>,
-    /// How many chunks were sent anywhere, and how many when each end last sent one to, or from, each node.
+    /// Number of chunks sent so far on all lines (`sent`), and its value when each side last sent a chunk to or from each node
+    /// (`sent_by`: `[node][side]`).
     sent: u64,
     sent_by: Vec<[u64; 2]>,
 }
 
-/// The network, for the ends of its lines.
+/// Shared network, for the ends of its lines.
 pub(crate) type Air = Arc<Mutex<Network>>;
 
-/// Looks at the network.
+/// Locks the network.
 pub(crate) fn look(air: &Air) -> MutexGuard<'_, Network> {
     air.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The line is at its end.
+/// Error of a broken line.
 #[derive(Debug)]
 pub(crate) struct Broken;
 
-/// The bytes of a chunk with its head.
+/// Returns the size of a chunk with its head, bytes.
 pub(crate) fn size_of(packet: &Packet) -> usize {
     packet.1.len() + 24
 }
 
 impl Network {
-    pub fn new(weather: Weather, random: Random, nodes: usize) -> Self {
+    pub fn new(weather: Weather, random: SeededRandom, nodes: usize) -> Self {
         let (apart, sent_by) = (vec![false; nodes], vec![[0; 2]; nodes]);
         let (lines, wires) = (Vec::new(), Vec::new());
         Self {
@@ -115,7 +116,7 @@ impl Network {
         self.weather.delay_ns + self.random.below(self.weather.jitter_ns + 1)
     }
 
-    /// A line between the client and a node, which one side has dialled.
+    /// Creates a line between the client and a node, dialled by one side.
     pub fn dial(&mut self, node: usize, dialled_by: Side) -> usize {
         let opens_at = self.now + 2 * self.delay();
         let ends = [End::default(), End::default()];
@@ -124,7 +125,7 @@ impl Network {
         self.lines.len() - 1
     }
 
-    /// The lines that a side may accept now.
+    /// Returns the lines that a side may accept now.
     pub fn arrivals(&self, node: usize, side: Side) -> Vec<usize> {
         let is_due = |line: &Line| {
             let is_new = !line.is_accepted && !line.ends[line.dialled_by].is_gone;
@@ -137,17 +138,17 @@ impl Network {
         self.lines[line].is_accepted = true;
     }
 
-    /// The node at the end of a line.
+    /// Returns the node of a line.
     pub fn node_of(&self, line: usize) -> usize {
         self.lines[line].node
     }
 
-    /// Which side has dialled.
+    /// Returns the side that has dialled a line.
     pub fn dialled_by(&self, line: usize) -> Side {
         self.lines[line].dialled_by
     }
 
-    /// Nobody is there: who dialled learns it.
+    /// Refuses a line: the accepting process is gone, and the dialling side learns it.
     pub fn refuse(&mut self, line: usize) {
         let heard_at = self.now + self.delay();
         let line = &mut self.lines[line];
@@ -157,7 +158,7 @@ impl Network {
         line.ends[1 - line.dialled_by].is_gone = true;
     }
 
-    /// Whether both ends know each other.
+    /// Returns whether both ends know each other.
     pub fn is_established(&self, line: usize) -> bool {
         self.lines[line].is_accepted && self.is_open(&self.lines[line])
     }
@@ -166,12 +167,13 @@ impl Network {
         line.opens_at <= self.now && !self.apart[line.node]
     }
 
-    /// The count of what was sent anywhere.
+    /// Returns the number of chunks sent so far on all lines.
     pub const fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Whether an end has sent anything over a link, by its first line, since the count was that.
+    /// Returns whether a side has sent a numbered chunk between the client and the node of `line` since the number of sent
+    /// chunks was `count`.
     pub fn has_sent_since(&self, line: usize, side: Side, count: u64) -> bool {
         self.sent_by[self.lines[line].node][side] > count
     }
@@ -192,7 +194,7 @@ impl Network {
         self.lines[line].ends[side].broken_at.is_some_and(|at| at <= self.now)
     }
 
-    /// Hands over what the system takes; says whether that was everything.
+    /// Moves chunks from the outbox to the wire while the window has room; returns whether the outbox is empty.
     pub fn flush(&mut self, line: usize, side: Side) -> Result<bool, Broken> {
         if self.is_broken(line, side) {
             return Err(Broken);
@@ -215,7 +217,7 @@ impl Network {
         }
     }
 
-    /// What has arrived at a side next.
+    /// Returns the next chunk that has arrived at a side.
     pub fn receive(&mut self, line: usize, side: Side) -> Result<Option<Packet>, Broken> {
         if self.has_arrived(line, side) {
             let packet = self.lines[line].ends[1 - side].wire.pop_front();
@@ -230,7 +232,7 @@ impl Network {
         self.is_open(line) && first.is_some_and(|(at, _)| *at <= self.now)
     }
 
-    /// Whether the other end is known to be gone, behind all that it has sent.
+    /// Returns whether a side knows that the other end is gone and has received everything that was sent before.
     fn has_left(&self, line: usize, side: Side) -> bool {
         let line = &self.lines[line];
         let other = &line.ends[1 - side];
@@ -238,18 +240,18 @@ impl Network {
         is_known && other.wire.is_empty() && self.is_open(line)
     }
 
-    /// Whether a side has something to look at.
+    /// Returns whether a side has something to read, a chunk or an end.
     pub fn is_readable(&self, line: usize, side: Side) -> bool {
         self.has_arrived(line, side) || self.is_broken(line, side) || self.has_left(line, side)
     }
 
-    /// Whether the system takes more from a side.
+    /// Returns whether the system accepts more from a side.
     pub fn is_writable(&self, line: usize, side: Side) -> bool {
         let wire = &self.lines[line].ends[side].wire;
         wire.iter().map(|(_, packet)| size_of(packet)).sum::<usize>() < self.weather.window_size
     }
 
-    /// When something next happens on some line by itself.
+    /// Returns the time at which the state of some line or wire next changes by itself.
     pub fn next_event(&self) -> Option<u64> {
         let of_line = |line: &Line| {
             let is_apart = self.apart[line.node];
@@ -267,7 +269,7 @@ impl Network {
         events.chain(self.next_wire_event()).min()
     }
 
-    /// An end is dropped; the other one learns it behind what was sent, unless the machine died with it.
+    /// Drops an end. The other end learns it after it has received everything that was sent, unless the line was cut before.
     pub fn drop_end(&mut self, line: usize, side: Side) {
         let gone_at = self.now + self.delay();
         let line = &mut self.lines[line];

@@ -1,54 +1,60 @@
-//! A node: an agent, the engines of its leases and their workers, and what befalls them.
+//! A node: an agent, the engines of its leases with their workers, and its faults.
+//!
+//! *True time* is the time of the simulation. The clock of each node may disagree with it and drift: see [`Clock`].
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use gristmill_agent::Desk;
+use gristmill_agent::LeaseServer;
 
 use super::clock::Clock;
-use super::doorway::Doorway;
+use super::connections::SimConnections;
+use super::engine_factory::{SimEngineFactory, begin};
 use super::handle::{Handle, Life};
-use super::housing::{SimHousing, begin};
 use super::network::Air;
 use super::plan::ClusterPlan;
 use super::shared::Shared;
 
-/// What clients are told of an agent's end.
+/// Reason that clients get for the end of an agent.
 const STOPPED: &str = "the node agent was stopped";
 
-/// What keeps a process from going on.
+/// Condition of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {
     Well,
-    /// Stopped until that true time, and with it perhaps its workers.
+    /// Stopped until a true time, possibly together with its workers.
     Frozen {
         until: u64,
         with_workers: bool,
     },
-    /// It is down until then.
+    /// Dead until a true time.
     Down {
         until: u64,
+        /// True if peers do not learn of the death, as after a loss of power: no connection is closed or refused.
         is_silent: bool,
     },
-    /// It has no more to do.
+    /// Finished, with nothing more to do.
     Gone,
 }
 
-/// A node.
+/// A node with its agent.
 pub(crate) struct Node {
     pub place: usize,
     pub clock: Clock,
     pub condition: Condition,
-    /// When it was last kept from going on, true time.
+    /// True time at which the node's last freeze ended.
     pub troubled_at: u64,
-    pub desk: Desk<SimHousing>,
-    /// It drains: by when what runs there has to have ended, true time.
+    /// Lease server of the agent.
+    pub server: LeaseServer<SimEngineFactory>,
+    /// True time by which running tasks must have ended, if the node drains.
     pub drains_until: Option<u64>,
-    pub door: Doorway,
-    /// All engines that have processes.
+    /// Connection manager of the agent.
+    pub connections: SimConnections,
+    /// Engines that run, and dead ones whose workers still run.
     pub engines: Rc<RefCell<Vec<Handle>>>,
     shared: Rc<RefCell<Shared>>,
     plan: Rc<ClusterPlan>,
+    /// Simulated network.
     air: Air,
 }
 
@@ -61,15 +67,15 @@ impl Node {
         air: &Air,
     ) -> Self {
         let engines = Rc::default();
-        let (desk, door) = begin(place, clock, (shared, &engines), plan, air);
+        let (server, connections) = begin(place, clock, (shared, &engines), plan, air);
         Self {
             place,
             clock,
             condition: Condition::Well,
             troubled_at: 0,
-            desk,
+            server,
             drains_until: None,
-            door,
+            connections,
             engines,
             shared: Rc::clone(shared),
             plan: Rc::clone(plan),
@@ -77,33 +83,35 @@ impl Node {
         }
     }
 
-    /// Starts an agent that knows nothing of the one before.
+    /// Starts an agent that knows nothing of its predecessor.
     pub fn restart(&mut self) {
         let parts = (&self.shared, &self.engines);
-        (self.desk, self.door) = begin(self.place, self.clock, parts, &self.plan, &self.air);
+        (self.server, self.connections) =
+            begin(self.place, self.clock, parts, &self.plan, &self.air);
         self.condition = Condition::Well;
     }
 
-    /// Takes nothing more, and ends when what runs has ended, or at a true time.
+    /// Accepts no more tasks; the agent ends when its running tasks have ended, or at a true time.
     pub fn drain(&mut self, until: u64) {
-        self.desk.drain(STOPPED);
+        self.server.drain(STOPPED);
         self.drains_until = Some(until);
     }
 
-    /// Ends in order; another agent comes at once.
+    /// Ends the agent cleanly: closes its leases first. The next agent starts as soon as time passes.
     pub fn stop(&mut self, now: u64) {
-        self.desk.close(STOPPED);
+        self.server.close(STOPPED);
         self.die(Condition::Down { until: now, is_silent: false }, now);
     }
 
-    /// The agent is dead; its workers are ended at a true time.
+    /// Kills the agent; its workers die at a true time.
     pub fn die(&mut self, condition: Condition, workers_until: u64) {
         for handle in self.engines.borrow().iter().filter(|handle| handle.is_alive()) {
             handle.die(workers_until);
         }
-        // What it had in hand goes with it.
+        // The state of the dead agent is lost.
         let parts = (&self.shared, &self.engines);
-        (self.desk, self.door) = begin(self.place, self.clock, parts, &self.plan, &self.air);
+        (self.server, self.connections) =
+            begin(self.place, self.clock, parts, &self.plan, &self.air);
         self.drains_until = None;
         self.condition = condition;
     }
@@ -112,56 +120,58 @@ impl Node {
         self.clock.local(self.shared.borrow().now)
     }
 
-    /// Whether it has no lease, and nothing is to come of its condition.
+    /// Returns whether the node has no engine left, and is neither frozen nor down.
     pub fn is_over(&self) -> bool {
         let is_still = matches!(self.condition, Condition::Well | Condition::Gone);
         is_still && self.engines.borrow().iter().all(|one| *one.life.borrow() == Life::Over)
     }
 
-    /// Whether the agent can do something.
+    /// Returns whether the agent runs.
     pub fn runs(&self) -> bool {
         self.condition == Condition::Well
     }
 
-    /// Whether workers can.
+    /// Returns whether the node's workers are not frozen. If the agent is down, workers of its engines may still run for a
+    /// while.
     pub fn workers_run(&self) -> bool {
         !matches!(self.condition, Condition::Frozen { with_workers: true, .. })
     }
 
-    /// Lets the desk work; false when there is nothing to do.
+    /// Lets the lease server work; returns false if there is nothing to do.
     pub fn attend(&mut self) -> bool {
         let now = self.local();
-        let has_news = self.engines.borrow().iter().any(|one| one.with(|one| !one.news.is_empty()));
-        let is_over = self.desk.next_end().is_some_and(|end| end <= now);
-        if !has_news && !is_over && !self.door.is_due(now) {
+        let has_events =
+            self.engines.borrow().iter().any(|one| one.with(|one| !one.events.is_empty()));
+        let is_over = self.server.next_end().is_some_and(|end| end <= now);
+        if !has_events && !is_over && !self.connections.is_due(now) {
             return false;
         }
-        self.door.attend(&mut self.desk, now);
-        for (dial, lease) in self.desk.kept.drain(..) {
-            self.door.dials.keep(dial, lease);
+        self.connections.attend(&mut self.server, now);
+        for (dial, lease) in self.server.kept.drain(..) {
+            self.connections.dials.keep(dial, lease);
         }
-        let is_finished = self.desk.hear(&mut self.door.dials, now);
-        self.desk.end_over(&mut self.door.dials, now);
+        let is_finished = self.server.hear(&mut self.connections.dials, now);
+        self.server.end_over(&mut self.connections.dials, now);
         if is_finished {
-            self.desk.close(STOPPED);
+            self.server.close(STOPPED);
             self.condition = Condition::Gone;
         }
         self.forget_dead();
         true
     }
 
-    /// Forgets engines of which nothing is left.
+    /// Forgets the engines whose processes are all gone.
     pub fn forget_dead(&self) {
         self.engines.borrow_mut().retain(|handle| *handle.life.borrow() != Life::Over);
     }
 
-    /// When the desk has something to do, true time.
+    /// Returns the true time at which the lease server next has something to do.
     pub fn next_wake(&self) -> Option<u64> {
-        let wakes = self.door.next_wake().into_iter().chain(self.desk.next_end());
+        let wakes = self.connections.next_wake().into_iter().chain(self.server.next_end());
         wakes.filter(|&wake| wake != u64::MAX).map(|wake| self.clock.when(wake)).min()
     }
 
-    /// Workers that are part of a lease.
+    /// Returns the number of workers that belong to leases.
     pub fn used_workers(&self) -> usize {
         let engines = self.engines.borrow();
         engines.iter().filter(|one| one.is_alive()).map(|one| one.workers).sum()

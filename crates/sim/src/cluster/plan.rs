@@ -1,70 +1,76 @@
-//! What a seed's cluster is like, and what befalls it.
+//! Plan of a seed's cluster and of its faults.
 
 use gristmill_agent::Capacity;
 use gristmill_client::LinkSizes;
 use gristmill_core::{Config, Supply};
 use gristmill_transport::SessionOptions;
-use gristmill_wire::peer::Ask;
+use gristmill_wire::peer::LeaseRequest;
 
-use super::blobs::BlobPlan;
+use super::blob_plan::BlobPlan;
 use super::network::Weather;
-use crate::contexts::Known;
-use crate::equipment::Room;
-use crate::plan::{Plan, pick};
-use crate::random::Random;
+use crate::capacity::EngineCapacity;
+use crate::contexts::SimContext;
+use crate::plan::Plan;
+use crate::random::{SeededRandom, pick};
 
-/// Beats have to find their way, or nothing else does: bytes that a link takes from one to the next.
+/// Bytes that a link must carry between two heartbeats. If heartbeats do not get through in time, links expire, and no other
+/// message gets through either.
 const BEAT_ROOM: u64 = 800;
-/// What a lease gives in vain costs a task nothing: no lease is shorter than a few ways to it and back.
+/// Number of one-way delays that the shortest lease lasts. A lease that returns a task unstarted uses up none of the task's
+/// attempts, so shorter leases could return a task forever. Each lease must last long enough to complete some tasks.
 const TRIPS: u64 = 8;
-/// The large parts that a task needs have to come while a lease lasts: bytes that a link takes meanwhile, with those that
-/// come in vain.
+/// Bytes that a link must carry while a lease lasts: the large parts that a task needs must arrive, besides those that are sent
+/// in vain.
 const BLOB_ROOM: u64 = 100_000;
 
-/// One seed's cluster.
+/// Plan of one seed's cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct ClusterPlan {
-    /// The program; the configuration is the client's.
+    /// Plan of the program; its configuration is the client's.
     pub base: Plan,
-    /// What nodes' workers do, and what their engines may.
+    /// Plan of the nodes' workers and configuration of their engines.
     pub lease: Plan,
-    /// What each node has.
+    /// Capacity of each node.
     pub nodes: Vec<Capacity>,
-    /// Whether each node joins the client, or is dialled.
+    /// True for each node that joins the client; false for one that the client dials.
     pub joins: Vec<bool>,
     pub weather: Weather,
     pub sizes: LinkSizes,
-    /// What each node is asked for.
-    pub ask: Ask,
-    /// How long what runs may take to end before the end of a lease.
+    /// Request for a lease that each node gets.
+    pub request: LeaseRequest,
+    /// Time for running tasks to end before the end of a lease, nanoseconds.
     pub drain_ns: u64,
-    /// Of the program's choices, how many of a hundred ask for later ends of leases.
+    /// Percentage of those steps of the program in which it may ask for later ends of leases (one step in eight) that do so.
     pub extends: u64,
-    /// How many things befall the cluster.
+    /// Number of faults.
     pub faults: u64,
-    /// Of the choices, how many of a thousand are one of them.
+    /// Number of choices in a thousand that are faults.
     pub fault_rate: u64,
-    /// The client may die.
+    /// True if the client may die.
     pub client_dies: bool,
-    /// Large parts of payloads; none: there are no such.
+    /// Plan of the large parts of payloads, or `None` if there are none.
     pub blobs: Option<BlobPlan>,
-    /// The contexts that tasks may name.
-    pub kinds: Vec<Known>,
+    /// Contexts that tasks may name.
+    pub kinds: Vec<SimContext>,
+    /// True if the cluster has no faults and its tasks have priorities: then no task may start before one of higher priority
+    /// that could have started, whichever nodes they are on.
+    pub has_strict_priorities: bool,
 }
 
 impl ClusterPlan {
     /// Draws a plan.
-    pub fn draw(random: &mut Random) -> Self {
+    pub fn draw(random: &mut SeededRandom) -> Self {
         let base = Plan::draw(random);
         let count = 1 + random.index(4);
-        let small = |random: &mut Random, limit| u32::try_from(random.below(limit)).expect("small");
+        let small =
+            |random: &mut SeededRandom, limit| u32::try_from(random.below(limit)).expect("small");
         let workers = if random.chance(80) { 0 } else { 1 + random.below(2) };
         let workers = u16::try_from(workers).expect("small");
         let spare_max = if workers == 0 { 0 } else { base.config.spare_max };
         let config = Config { workers, spare_max, ..base.config.clone() };
         let nodes: Vec<Capacity> = (0..count).map(|_| draw_node(random)).collect();
         let rooms_of_nodes = || nodes.iter().map(room_of).collect();
-        let rooms = if workers == 0 { rooms_of_nodes() } else { vec![Room::of(&config)] };
+        let rooms = if workers == 0 { rooms_of_nodes() } else { vec![EngineCapacity::of(&config)] };
         let base = Plan { rooms, ..base };
         let lease = Plan {
             config: Config {
@@ -74,7 +80,7 @@ impl ClusterPlan {
                 outstanding_max: u64::MAX,
                 ..base.config.clone()
             },
-            // A node where no worker starts gets nothing more, and what nobody else has would be waited for in vain.
+            // A node where no worker starts gets no more tasks: a task that only this node could run would wait forever.
             start_failures: if base.demands > 0 { 0 } else { base.start_failures },
             ..base.clone()
         };
@@ -92,9 +98,9 @@ impl ClusterPlan {
             joins: (0..count).map(|_| random.chance(50)).collect(),
             weather,
             sizes,
-            ask: Ask {
+            request: LeaseRequest {
                 lease: 0,
-                // What a task needs must not be shut up in the lease of a client that is gone, for good.
+                // 0 means all workers. With less, a task could wait forever for what the lease of a dead client holds.
                 workers: if random.chance(70) || base.demands > 0 { 0 } else { 1 },
                 tasks_per_worker: 0,
                 expiry_ns,
@@ -111,7 +117,7 @@ impl ClusterPlan {
                 spawns_fresh: false,
                 is_exact: false,
                 program: Vec::new(),
-                world: Vec::new(),
+                worker_environment: Vec::new(),
             },
             drain_ns: pick(random, &[0, 1_000_000, u64::MAX, u64::MAX]),
             extends: if has_end { pick(random, &[0, 10, 100]) } else { 0 },
@@ -120,18 +126,19 @@ impl ClusterPlan {
             client_dies: random.chance(8),
             blobs: None,
             kinds: Vec::new(),
+            has_strict_priorities: false,
         }
     }
 
-    /// The same with large parts, and with tasks that may be made again, if the choices would have it.
-    pub fn with_blobs(mut self, random: &mut Random) -> Self {
+    /// Adds large parts, and tasks that may be made again, to the plan, if the seed says so.
+    pub fn with_blobs(mut self, random: &mut SeededRandom) -> Self {
         self.blobs = BlobPlan::draw(random);
         if let Some(blobs) = self.blobs {
             self.sizes.piece = blobs.sizes.piece;
-            // What takes longer to come than any lease lasts never does.
+            // A blob whose transfer takes longer than any lease lasts would never arrive.
             let trips = BLOB_ROOM / bytes_per_trip(&self.weather, &self.sizes);
             let way_ns = self.weather.delay_ns + self.weather.jitter_ns;
-            self.ask.duration_ns = self.ask.duration_ns.saturating_add(2 * way_ns * trips);
+            self.request.duration_ns = self.request.duration_ns.saturating_add(2 * way_ns * trips);
             if random.chance(70) {
                 self.base.config.budgets.loss_retries = 2;
             }
@@ -139,7 +146,7 @@ impl ClusterPlan {
         self
     }
 
-    fn draw_sizes(random: &mut Random) -> LinkSizes {
+    fn draw_sizes(random: &mut SeededRandom) -> LinkSizes {
         if random.chance(30) {
             return LinkSizes::default();
         }
@@ -159,20 +166,20 @@ impl ClusterPlan {
         }
     }
 
-    /// The longest time that something lasts.
+    /// Returns the longest time that a fault lasts.
     pub const fn span_ns(&self) -> u64 {
-        3 * self.ask.expiry_ns
+        3 * self.request.expiry_ns
     }
 }
 
-/// Bytes that leave before something has to be confirmed, or has arrived.
+/// Returns the bytes that a link sends before the peer must confirm them or they must have arrived.
 fn bytes_per_trip(weather: &Weather, sizes: &LinkSizes) -> u64 {
     let kept = sizes.chunk.saturating_mul(sizes.session.unacknowledged_chunks_max);
     let bytes = kept.min(sizes.session.unacknowledged_bytes_max).min(weather.window_size);
     bytes.max(1) as u64
 }
 
-fn draw_weather(random: &mut Random) -> Weather {
+fn draw_weather(random: &mut SeededRandom) -> Weather {
     Weather {
         delay_ns: pick(random, &[10_000, 100_000, 1_000_000]),
         jitter_ns: pick(random, &[0, 50_000, 2_000_000]),
@@ -180,16 +187,16 @@ fn draw_weather(random: &mut Random) -> Weather {
     }
 }
 
-fn draw_node(random: &mut Random) -> Capacity {
-    let Supply { memory, gpus } = Room::draw_supply(random);
+fn draw_node(random: &mut SeededRandom) -> Capacity {
+    let Supply { memory, gpus } = EngineCapacity::draw_supply(random);
     let workers = 1 + u32::try_from(random.below(4)).expect("small");
     Capacity { workers, memory: memory.min(1_000), gpus: gpus.count_ones() }
 }
 
-/// What a lease has of a node that has no other.
-fn room_of(node: &Capacity) -> Room {
+/// Returns the capacity of the engine of a lease that is alone on its node.
+fn room_of(node: &Capacity) -> EngineCapacity {
     let workers = u16::try_from(node.workers).expect("few workers");
-    // Each worker has its part.
+    // All workers have equal shares of the memory.
     let memory = node.memory / u64::from(node.workers) * u64::from(node.workers);
-    Room { workers, supply: Supply { memory, gpus: (1 << node.gpus) - 1 } }
+    EngineCapacity { workers, supply: Supply { memory, gpus: (1 << node.gpus) - 1 } }
 }

@@ -1,31 +1,32 @@
-//! What an engine's graph asks of its world: workers are simulated, what goes to peers goes over real links.
+//! Port of a scheduler core in the cluster: workers are simulated, messages to peers go over real links.
 
-use gristmill_client::{BlobPort, Sending, is_guest};
+use gristmill_client::{BlobPort, Sending, is_inbound};
 use gristmill_core::{
-    Attempt, ContextId, Core, Dispatch, Errand, FunctionId, Holders, KillReason, Outfit, Payload,
-    PeerId, Port, Progress, Sent, SlotId, Status, TakeBack, TaskId,
+    Attempt, ContextId, Core, Dispatch, Floor, FunctionId, Holders, KillReason, Payload, PeerId,
+    Port, RemoteDispatch, RingProgress, Sent, SlotId, Status, TakeBackResult, TaskId, WorkerGrant,
 };
 use gristmill_wire::peer::Control;
 
-use super::lanes::Lanes;
+use super::sim_port::SimPort;
 use crate::contexts::ContextPlan;
 use crate::drive::Around;
 use crate::memory::number_of;
-use crate::random::Random;
-use crate::world::{Entry, World};
+use crate::random::SeededRandom;
+use crate::world::{ProgramTask, SimWorld};
 
-/// What a function of the program is defined by: its number.
+/// Returns the definition of a function of the program, made from its number.
 fn definition(number: u64) -> Vec<u8> {
     format!("function {number}").into_bytes()
 }
 
-impl Around for Lanes {
-    fn world(&mut self) -> &mut World {
+impl Around for SimPort {
+    fn world(&mut self) -> &mut SimWorld {
         &mut self.world
     }
 
-    /// A program now and then gives a function up for a new one, whose id may be the same.
-    fn register(&mut self, number: usize, random: &mut Random) -> (FunctionId, u64) {
+    /// Draws the function of a task. Now and then the program releases a function and defines a new one, which may get the same
+    /// id.
+    fn register(&mut self, number: usize, random: &mut SeededRandom) -> (FunctionId, u64) {
         if self.program.is_empty() {
             let function = self.functions.define(b"nested", "nested");
             return (function, handle(function, number));
@@ -48,16 +49,16 @@ impl Around for Lanes {
         core: &mut Core,
         submitter: Option<usize>,
         plan: &ContextPlan,
-        random: &mut Random,
+        random: &mut SeededRandom,
     ) -> Option<ContextId> {
         self.name_context(core, submitter, plan, random)
     }
 
-    fn draw_handles(&self, entry: &mut Entry, submitter: Option<usize>) {
+    fn draw_handles(&self, entry: &mut ProgramTask, submitter: Option<usize>) {
         entry.handles = self.handles(submitter);
     }
 
-    fn draw_parts(&mut self, entry: &mut Entry, random: &mut Random) {
+    fn draw_parts(&mut self, entry: &mut ProgramTask, random: &mut SeededRandom) {
         if let Some(plan) = self.plan {
             plan.draw_parts(entry, random);
         }
@@ -70,7 +71,7 @@ impl Around for Lanes {
     }
 }
 
-/// A function in the low half, a number in the high one.
+/// Packs a handle: the function is in the low half, the task's number plus 1 in the high one.
 const fn handle(function: FunctionId, number: usize) -> u64 {
     function.0 as u64 | (number as u64 + 1) << 32
 }
@@ -80,7 +81,7 @@ const fn split(handle: u64) -> (FunctionId, usize) {
     (FunctionId(handle as u32), (handle >> 32) as usize - 1)
 }
 
-impl Port for Lanes {
+impl Port for SimPort {
     fn send(&mut self, slot: SlotId, frame: Dispatch<'_>) -> Sent {
         let number = number_of(self.world.memory.get(frame.payload));
         let (attempt, is_own) = (frame.attempt, !self.program.is_empty());
@@ -93,11 +94,15 @@ impl Port for Lanes {
         sent
     }
 
-    fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBack>) {
+    fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBackResult>) {
         self.world.take_back(slot, sequences, taken);
     }
 
-    fn progress(&self, slot: SlotId) -> Progress {
+    fn set_floor(&mut self, slot: SlotId, priority: i32) {
+        self.world.set_floor(slot, priority);
+    }
+
+    fn progress(&self, slot: SlotId) -> RingProgress {
         self.world.progress(slot)
     }
 
@@ -109,9 +114,9 @@ impl Port for Lanes {
         self.world.kill(slot, why);
     }
 
-    fn spawn(&mut self, slot: SlotId, context: ContextId, outfit: Outfit) {
+    fn spawn(&mut self, slot: SlotId, context: ContextId, grant: WorkerGrant) {
         self.learn_context(context);
-        self.world.spawn(slot, context, outfit);
+        self.world.spawn(slot, context, grant);
     }
 
     fn context_dropped(&mut self, context: ContextId) {
@@ -122,15 +127,15 @@ impl Port for Lanes {
         self.world.retire(slot);
     }
 
-    fn send_to_peer(&mut self, peer: PeerId, errand: Errand<'_>) -> Sent {
-        let number = number_of(self.world.memory.get(errand.task.payload));
+    fn send_to_peer(&mut self, peer: PeerId, dispatch: RemoteDispatch<'_>) -> Sent {
+        let number = number_of(self.world.memory.get(dispatch.task.payload));
         let entry = &self.world.ledger[number];
         let is_own = entry.owner == self.world.engine;
         assert!(!is_own || entry.status.is_none(), "a final task was sent to a peer");
-        assert_eq!(errand.parents.clone().count(), entry.parents.len(), "one result a parent");
-        let attempt = errand.task.attempt;
-        let may_stay = errand.may_stay;
-        let sent = self.send_away(peer, &errand);
+        assert_eq!(dispatch.parents.clone().count(), entry.parents.len(), "one result a parent");
+        let attempt = dispatch.task.attempt;
+        let may_stay = dispatch.may_stay;
+        let sent = self.delegate(peer, &dispatch);
         if matches!(sent, Sent::Written(_)) {
             let line = self.line_of(peer);
             self.world.log(|| format!("send {number} attempt {} over line {line:?}", attempt.0));
@@ -140,7 +145,8 @@ impl Port for Lanes {
         sent
     }
 
-    /// Each number is that of a large argument, which one peer has, or maybe nobody.
+    /// Returns an arbitrary holder if the seed has no large parts: every argument then counts as large and as held by one peer,
+    /// which the task's number determines. That peer may not exist.
     fn holders(&self, payload: &Payload, near: PeerId) -> Holders {
         if self.plan.is_some() {
             return self.blob_look().holders(payload, near);
@@ -155,6 +161,7 @@ impl Port for Lanes {
     }
 
     fn withdraw_from_peer(&mut self, peer: PeerId, task: TaskId, attempt: Attempt) {
+        self.world.log(|| format!("withdraw {task} attempt {attempt} from {peer}"));
         self.say(peer, &Control::Withdraw { task, attempt });
     }
 
@@ -163,11 +170,21 @@ impl Port for Lanes {
         self.say(peer, &Control::Recall { count });
     }
 
+    fn floor_at_peer(&mut self, peer: PeerId, context: ContextId, floor: (Floor, u32)) {
+        self.world.log(|| format!("floor {floor:?} of context {context} at {peer}"));
+        self.say_floor(peer, context, floor);
+    }
+
+    fn tell_vacant(&mut self, peer: PeerId, context: ContextId, (count, mark): (u32, u32)) {
+        self.world.log(|| format!("{count} of context {context} vacant for {peer}, mark {mark}"));
+        self.say_vacant(peer, context, (count, mark));
+    }
+
     fn finished(&mut self, task: TaskId, handle: u64, status: Status) {
         if self.functions.release(split(handle).0) {
             self.freed.push(split(handle).0);
         }
-        if is_guest(handle) {
+        if is_inbound(handle) {
             if status == Status::Refused {
                 self.world.refused.insert(task);
             }

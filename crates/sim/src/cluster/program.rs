@@ -1,16 +1,16 @@
-//! What the program does: submits, cancels, drops futures, extends its leases, shuts down.
+//! The program: it submits and cancels tasks, drops futures, extends its leases, and shuts down.
 
 use gristmill_client::{BlobWork, LinkHome, LinkWork};
-use gristmill_core::{CancelMode, CancelOutcome, Origin, Status, SubmitError};
+use gristmill_core::{CancelMode, CancelOutcome, Origin, Status};
 
 use super::client::Client;
 use super::handle::Handle;
 use super::plan::ClusterPlan;
-use crate::random::Random;
+use crate::random::SeededRandom;
 
 impl Client {
-    /// One step of the program; false when it has nothing to do.
-    pub fn step(&mut self, plan: &ClusterPlan, random: &mut Random) -> bool {
+    /// Does one step of the program; returns false if it has nothing to do.
+    pub fn step(&mut self, plan: &ClusterPlan, random: &mut SeededRandom) -> bool {
         if self.waits() {
             return false;
         }
@@ -30,11 +30,11 @@ impl Client {
         }
     }
 
-    /// Whether the program waits for a node's word on what it wants to cancel.
+    /// Returns whether the program waits for a node's reply to a cancellation.
     pub fn waits(&mut self) -> bool {
         self.asked = self.asked.filter(|&number| {
             self.handle.with(|engine| {
-                let id = engine.lanes.world.ledger[number].id;
+                let id = engine.port.world.ledger[number].id;
                 id.is_some_and(|id| engine.core.is_withdrawn(id))
             })
         });
@@ -43,16 +43,16 @@ impl Client {
 
     fn spread(&self) -> bool {
         self.handle.with(|engine| {
-            let now = engine.lanes.world.now;
-            engine.core.spread(now, &mut engine.lanes);
+            let now = engine.port.world.now;
+            engine.core.spread(now, &mut engine.port);
             engine.core.audit_spread();
             engine.settle();
         });
         false
     }
 
-    /// Asks all nodes for later ends of their leases, mostly when one drains; not again before an answer can be there.
-    fn extend(&mut self, plan: &ClusterPlan, random: &mut Random) -> bool {
+    /// Asks all nodes for later ends of their leases, mostly when one drains, and not again before an answer can arrive.
+    fn extend(&mut self, plan: &ClusterPlan, random: &mut SeededRandom) -> bool {
         let now = self.handle.now();
         if now < self.extends_at {
             return false;
@@ -62,24 +62,24 @@ impl Client {
             if !random.chance(if drains { 50 } else { 2 }) {
                 return false;
             }
-            engine.lanes.world.log(|| "extend".to_owned());
-            engine.extend_peers(plan.ask.duration_ns);
+            engine.port.world.log(|| "extend".to_owned());
+            engine.extend_peers(plan.request.duration_ns);
             engine.settle_and_flush();
             true
         });
         if is_asked {
-            self.extends_at = now + plan.ask.beat_ns;
+            self.extends_at = now + plan.request.beat_ns;
         }
         is_asked
     }
 
-    fn submit_some(&mut self, plan: &ClusterPlan, random: &mut Random) -> bool {
+    fn submit_some(&mut self, plan: &ClusterPlan, random: &mut SeededRandom) -> bool {
         if self.submitted >= plan.base.tasks {
             return false;
         }
         let admitted = self.handle.with(|engine| engine.core.admit(&Origin::External));
         if let Err(error) = admitted {
-            if matches!(error, SubmitError::LimitReached { .. }) {
+            if error.is_retryable() {
                 return false;
             }
             self.submitted = plan.base.tasks;
@@ -90,31 +90,31 @@ impl Client {
             let mut drive = engine.drive(&plan.base, random);
             let parents = drive.draw_parents();
             let submitted = drive.submit((Origin::External, None), parents);
-            assert!(submitted.is_ok(), "what is admitted is accepted");
+            assert!(submitted.is_ok(), "an admitted task is accepted");
             if engine.tables().is_some() {
-                engine.spread_blobs();
+                engine.broadcast_blobs();
             }
             engine.settle();
         });
         true
     }
 
-    /// Whether the program waits for something: it does in the end.
-    fn waits_now(&self, plan: &ClusterPlan, random: &mut Random) -> bool {
+    /// Draws whether the program waits for a task now; at the end it always does.
+    fn waits_now(&self, plan: &ClusterPlan, random: &mut SeededRandom) -> bool {
         self.submitted == plan.base.tasks || random.chance(20)
     }
 
-    /// Waits for a task, so that its result comes home.
-    fn ask_some(&self, random: &mut Random) -> bool {
+    /// Waits for a task, so that its result is fetched to the client.
+    fn ask_some(&self, random: &mut SeededRandom) -> bool {
         let Some(number) = self.draw_task(random) else { return false };
         self.handle.with(|engine| {
-            let entry = &engine.lanes.world.ledger[number];
+            let entry = &engine.port.world.ledger[number];
             let Some(id) = entry.id.filter(|_| !entry.is_released && entry.status.is_none()) else {
                 return false;
             };
-            let is_new = engine.lanes.asked.insert(id);
+            let is_new = engine.port.asked.insert(id);
             if is_new {
-                engine.lanes.world.log(|| format!("wait for {number}"));
+                engine.port.world.log(|| format!("wait for {number}"));
             }
             engine.ask_for(&[id]);
             engine.settle_and_flush();
@@ -122,17 +122,17 @@ impl Client {
         })
     }
 
-    /// Shuts down.
+    /// Shuts the client down.
     pub fn close(&mut self, cancels: bool) {
         self.is_closed = true;
         self.handle.with(|engine| {
-            let world = &mut engine.lanes.world;
+            let world = &mut engine.port.world;
             world.log(|| format!("shut down, cancels: {cancels}"));
             if cancels {
                 world.ledger.iter_mut().for_each(|entry| entry.may_cancel = true);
             }
             let now = world.now;
-            engine.core.shut_down(cancels, now, &mut engine.lanes);
+            engine.core.shut_down(cancels, now, &mut engine.port);
             if engine.tables().is_some() {
                 engine.bring_all_home(None);
             }
@@ -140,7 +140,7 @@ impl Client {
         });
     }
 
-    fn cancel_some(&mut self, random: &mut Random) -> bool {
+    fn cancel_some(&mut self, random: &mut SeededRandom) -> bool {
         let Some(number) = self.draw_task(random) else { return false };
         let grace_ns = random.chance(50).then(|| random.below(1_000_000));
         let mode = if random.chance(50) {
@@ -153,7 +153,7 @@ impl Client {
         true
     }
 
-    fn draw_task(&self, random: &mut Random) -> Option<usize> {
+    fn draw_task(&self, random: &mut SeededRandom) -> Option<usize> {
         let shared = self.handle.shared.borrow();
         let own: Vec<usize> = (0..shared.ledger.len())
             .filter(|&number| {
@@ -163,10 +163,10 @@ impl Client {
         (!own.is_empty()).then(|| own[random.index(own.len())])
     }
 
-    fn release_some(&self, random: &mut Random) -> bool {
+    fn release_some(&self, random: &mut SeededRandom) -> bool {
         let Some(number) = self.draw_task(random) else { return false };
         self.handle.with(|engine| {
-            let entry = &mut engine.lanes.world.ledger[number];
+            let entry = &mut engine.port.world.ledger[number];
             if !std::mem::replace(&mut entry.is_released, true) {
                 let id = entry.id.expect("it was accepted");
                 engine.release(id);
@@ -176,11 +176,11 @@ impl Client {
         true
     }
 
-    /// Lets all futures go.
+    /// Drops all futures.
     pub fn release_all(&self) {
         self.handle.with(|engine| {
-            for number in 0..engine.lanes.world.ledger.len() {
-                let entry = &mut engine.lanes.world.ledger[number];
+            for number in 0..engine.port.world.ledger.len() {
+                let entry = &mut engine.port.world.ledger[number];
                 if entry.depth == 0 && !std::mem::replace(&mut entry.is_released, true) {
                     let id = entry.id.expect("it was accepted");
                     engine.release(id);
@@ -191,7 +191,7 @@ impl Client {
     }
 }
 
-/// Asks for the end of a task even if it runs.
+/// Requests the end of a task even if it runs.
 pub(super) fn stop(handle: &Handle, number: usize) {
     let _ = cancel(handle, number, CancelMode::Running { grace_ns: None });
 }
@@ -199,7 +199,7 @@ pub(super) fn stop(handle: &Handle, number: usize) {
 /// Cancels a task of an engine.
 fn cancel(handle: &Handle, number: usize, mode: CancelMode) -> CancelOutcome {
     handle.with(|engine| {
-        let world = &mut engine.lanes.world;
+        let world = &mut engine.port.world;
         let now = world.now;
         let entry = &mut world.ledger[number];
         let id = entry.id.expect("it was accepted");
@@ -207,8 +207,8 @@ fn cancel(handle: &Handle, number: usize, mode: CancelMode) -> CancelOutcome {
         let was_final = entry.status.is_some();
         entry.may_cancel = true;
         entry.may_stop |= mode != CancelMode::Unstarted;
-        let outcome = engine.core.cancel(id, mode, now, &mut engine.lanes);
-        let world = &mut engine.lanes.world;
+        let outcome = engine.core.cancel(id, mode, now, &mut engine.port);
+        let world = &mut engine.port.world;
         world.log(|| format!("cancel {number} {mode:?}: {outcome:?}"));
         let entry = &mut world.ledger[number];
         match outcome {

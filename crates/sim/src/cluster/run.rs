@@ -16,61 +16,70 @@ use super::network::{Air, Network, look};
 use super::node::{Condition, Node};
 use super::plan::ClusterPlan;
 use super::shared::Shared;
-use crate::random::Random;
+use super::waiting::Precedence;
+use crate::random::SeededRandom;
 
-/// What one seed did.
+/// Report of one seed.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterReport {
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// The program's tasks by final state.
+    /// Number of the program's tasks by final state.
     pub finished: [u64; Status::COUNT],
-    /// Tasks sent to nodes.
+    /// Number of tasks sent to nodes.
     pub placements: u64,
-    /// Links that were lost with all that was not answered.
+    /// Number of the client's links that were lost. Tasks sent over them that had no answer yet counted as lost.
     pub lost_links: u64,
-    /// Tasks that began more than once.
+    /// Number of tasks that began more than once.
     pub repeated: u64,
-    /// Bytes of large parts that the client has given, and that nodes have got from each other.
+    /// Bytes of large parts that the client has provided, and that nodes have fetched from each other.
     pub blob_bytes: [u64; 2],
-    /// Large results that were made again.
+    /// Number of large results that were made again.
     pub made_again: u64,
-    /// What happened, if asked for.
+    /// Trace of all events, if requested.
     pub trace: Vec<String>,
 }
 
-/// A client, its nodes and the choices of a seed: real graphs, links, doors and desks.
-pub struct Cluster {
+/// A client, its nodes and the choices of a seed. Scheduler cores, links, connection managers and lease servers are real.
+pub struct SimCluster {
     pub(super) plan: Rc<ClusterPlan>,
-    pub(super) random: Random,
+    pub(super) random: SeededRandom,
     pub(super) shared: Rc<RefCell<Shared>>,
     pub(super) air: Air,
     pub(super) client: Client,
+    pub(super) precedence: Precedence,
     pub(super) nodes: Vec<Node>,
-    pub(super) faults_left: u64,
-    /// Something has befallen it, or does without a fault: leases that end, or cannot start workers, or are given up for
-    /// what they sent.
-    pub(super) is_troubled: bool,
-    /// Until when each node is apart, true time.
-    pub(super) apart_until: Vec<u64>,
+    pub(super) faults: FaultState,
     pub(super) steps: u64,
-    /// Bytes of large parts that the client has given, and that nodes have got from each other.
+    /// Bytes of large parts that the client has provided, and that nodes have fetched from each other.
     pub(super) blob_bytes: [u64; 2],
-    /// When all was well, or something was still to be submitted, last.
+    /// Latest true time at which a fault was active or tasks were still being submitted.
     pub(super) busy_at: u64,
 }
 
-impl Cluster {
-    /// Sets a seed up; with a trace if asked for.
+/// Faults so far and to come.
+pub(super) struct FaultState {
+    /// Number of faults to come.
+    pub left: u64,
+    /// True once links may fall silent: a fault has happened, the client has left, or the plan itself causes trouble (leases
+    /// that end, cannot start workers, or are given up because of wrong bytes).
+    pub is_troubled: bool,
+    /// True time until which each node is apart, which means cut off from the network.
+    pub apart_until: Vec<u64>,
+}
+
+impl SimCluster {
+    /// Sets up a seed; with a trace if requested.
     #[must_use]
     pub fn new(seed: u64, with_trace: bool) -> Self {
-        let mut random = Random::new(seed ^ 0xc105_7e12);
+        let mut random = SeededRandom::new(seed ^ 0xc105_7e12);
         let plan = ClusterPlan::draw(&mut random);
-        let plan = plan.with_blobs(&mut Random::new(seed ^ 0xb0b));
-        let plan = Rc::new(plan.with_contexts(&mut Random::new(seed ^ 0xc0_7e47)));
+        let plan = plan.with_blobs(&mut SeededRandom::new(seed ^ 0xb0b));
+        let plan = plan.with_priorities(&mut SeededRandom::new(seed ^ 0x9107));
+        let plan = Rc::new(plan.with_contexts(&mut SeededRandom::new(seed ^ 0xc0_7e47)));
         let count = plan.nodes.len();
         let shared = Rc::new(RefCell::new(Shared::new(with_trace)));
-        let mut network = Network::new(plan.weather, Random::new(random.next()), count);
+        let mut network = Network::new(plan.weather, SeededRandom::new(random.next()), count);
         network.damage_rate = plan.blobs.map_or(0, |blobs| blobs.damage_rate);
         let air = Arc::new(Mutex::new(network));
         let mut clock = || Clock {
@@ -82,11 +91,14 @@ impl Cluster {
         Self {
             nodes: (0..count).map(node).collect(),
             client,
-            faults_left: plan.faults,
-            is_troubled: plan.ask.duration_ns != u64::MAX
-                || plan.lease.start_failures > 0
-                || plan.blobs.is_some_and(|blobs| blobs.lie_rate > 0),
-            apart_until: vec![0; count],
+            precedence: Precedence::default(),
+            faults: FaultState {
+                left: plan.faults,
+                is_troubled: plan.request.duration_ns != u64::MAX
+                    || plan.lease.start_failures > 0
+                    || plan.blobs.is_some_and(|blobs| blobs.lie_rate > 0),
+                apart_until: vec![0; count],
+            },
             steps: 0,
             blob_bytes: [0; 2],
             busy_at: 0,
@@ -97,7 +109,7 @@ impl Cluster {
         }
     }
 
-    /// The trace so far.
+    /// Returns the trace so far.
     #[must_use]
     pub fn trace(&self) -> Vec<String> {
         self.shared.borrow().trace.clone().unwrap_or_default()
@@ -118,14 +130,14 @@ impl Cluster {
     /// Runs the seed.
     ///
     /// # Panics
-    /// When an invariant does not hold.
+    /// If an invariant does not hold.
     pub fn run(&mut self) -> ClusterReport {
         self.log_plan();
         while !self.is_program_over() {
             self.step();
         }
         if self.client.runs() {
-            self.faults_left = 0;
+            self.faults.left = 0;
             self.come_to_rest();
             if !self.client.is_closed {
                 self.client.close(false);
@@ -145,7 +157,7 @@ impl Cluster {
         let plan = Rc::clone(&self.plan);
         self.log(|| {
             let links = (&plan.joins, &plan.weather, &plan.sizes);
-            format!("{:?}", (&plan.nodes, links, &plan.ask, &plan.blobs, &plan.kinds))
+            format!("{:?}", (&plan.nodes, links, &plan.request, &plan.blobs, &plan.kinds))
         });
     }
 
@@ -157,9 +169,9 @@ impl Cluster {
                 && client.handle.with(|engine| engine.core.is_drained()))
     }
 
-    /// Everything that was lent is given back, and nothing is kept of it, if only all goes well for a while.
+    /// Runs without faults until all futures are dropped and no state of any task is left.
     fn come_to_rest(&mut self) {
-        self.client.handle.with(|engine| engine.lanes.world.check_values(&engine.core));
+        self.client.handle.with(|engine| engine.port.world.check_values(&engine.core));
         self.client.release_all();
         self.log(|| "all futures are gone".to_owned());
         while !self.is_at_rest() {
@@ -168,7 +180,8 @@ impl Cluster {
         }
     }
 
-    /// Tasks that nobody waits for may have named some again.
+    /// Drops all contexts. The caller repeats this before each step: tasks that still run, though no future waits for their
+    /// results, may define contexts anew.
     fn forget_contexts(&self) {
         self.client.handle.with(Engine::forget_contexts);
         for node in &self.nodes {
@@ -183,11 +196,11 @@ impl Cluster {
     fn is_at_rest(&self) -> bool {
         let is_empty = |handle: &Handle| {
             handle.with(|engine| {
-                engine.lanes.contexts.count() == 0
-                    && engine.guests.count() == 0
+                engine.port.contexts.count() == 0
+                    && engine.inbound.count() == 0
                     && !engine.core.is_recalling()
                     && engine.core.record_count() == 0
-                    && engine.lanes.world.memory.block_count() == 0
+                    && engine.port.world.memory.block_count() == 0
                     && engine.leftovers().is_none()
             })
         };
@@ -198,27 +211,28 @@ impl Cluster {
             })
     }
 
-    /// The client has no more to do: it says so, and its process ends.
+    /// Ends the links of the client, which has no more to do, and then its process.
     fn leave(&mut self) {
         self.check_traffic();
         self.client.handle.with(|engine| {
             engine.end_links("the client has finished");
-            let links = engine.lanes.links.peers().filter_map(|peer| engine.lanes.links.get(peer));
+            let links = engine.port.links.peers().filter_map(|peer| engine.port.links.get(peer));
             let theirs: BTreeSet<_> = links.flat_map(|link| link.functions.ours()).collect();
-            let count = engine.lanes.functions.used_count();
+            let count = engine.port.functions.used_count();
             assert_eq!(
                 count,
-                engine.lanes.program.len() + theirs.len(),
+                engine.port.program.len() + theirs.len(),
                 "functions outlive their tasks"
             );
         });
         self.log(|| "the client leaves".to_owned());
         self.client.has_left = true;
-        self.is_troubled = true;
+        // Links to a client that has left may fall silent.
+        self.faults.is_troubled = true;
         self.end_client(false);
     }
 
-    /// The client's process is gone.
+    /// Ends the client's process.
     pub(super) fn end_client(&mut self, is_silent: bool) {
         if is_silent {
             (0..self.nodes.len()).for_each(|place| look(&self.air).silence(place, 0));
@@ -229,7 +243,8 @@ impl Cluster {
         self.client.handle.die(now);
         self.client.handle.bury();
         let nodes: Vec<usize> = Vec::new();
-        self.client.door = super::doorway::Doorway::new(&self.air, 0, nodes.clone(), nodes);
+        self.client.connections =
+            super::connections::SimConnections::new(&self.air, 0, nodes.clone(), nodes);
         self.busy_at = now;
     }
 

@@ -1,4 +1,4 @@
-//! What all engines share, and what must hold of tasks wherever they run.
+//! State that all engines share, and the invariants of tasks wherever they run.
 
 use std::collections::BTreeSet;
 
@@ -6,47 +6,50 @@ use gristmill_core::TaskId;
 
 use super::engine::Engine;
 use super::network::{Air, look};
-use crate::world::{Entry, Placement};
+use crate::observed::Begun;
+use crate::world::{ProgramTask, SimPlacement};
 
-/// What all engines share.
+/// State that all engines share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// What is known of each task, by number.
-    pub ledger: Vec<Entry>,
-    /// What happened, line by line, if wanted.
+    /// Ledger of all tasks, by number.
+    pub ledger: Vec<ProgramTask>,
+    /// Trace of all events, one per line, if requested.
     pub trace: Option<Vec<String>>,
     /// True time, nanoseconds.
     pub now: u64,
-    /// The first lines of links that the client has lost.
+    /// First lines of the links that the client has lost.
     pub lost: BTreeSet<usize>,
-    /// Links that were silent for too long.
+    /// Number of links that were silent for too long.
     pub silences: u64,
-    /// The program has no client any more.
+    /// Tasks that have begun since this vector was emptied.
+    pub begun: Vec<Begun>,
+    /// True once the client's process is gone.
     pub is_orphaned: bool,
-    /// How many engines there were.
+    /// Number of engines so far.
     engines: usize,
 }
 
 impl Shared {
-    /// Nothing has happened; with a trace if asked for.
+    /// Creates the state before the first step; with a trace if requested.
     pub fn new(with_trace: bool) -> Self {
         Self { trace: with_trace.then(Vec::new), now: 1, ..Self::default() }
     }
 
-    /// The number of a new engine; the client is the first.
+    /// Returns the number of a new engine; the client is the first.
     pub const fn next_number(&mut self) -> usize {
         self.engines += 1;
         self.engines - 1
     }
 
-    /// The client has lost links: what went over them and may have left may have begun.
+    /// Notes that the client has lost links: tasks that may have left over them may have begun.
     pub fn note_lost(&mut self, lines: Vec<usize>, air: &Air) {
         if lines.is_empty() {
             return;
         }
         let air = look(air);
         for entry in &mut self.ledger {
-            let is_unknown = |one: &&Placement| {
+            let is_unknown = |one: &&SimPlacement| {
                 let lost = one.link.filter(|link| one.by == 0 && lines.contains(link));
                 lost.is_some_and(|link| air.has_sent_since(link, 0, one.given_at))
             };
@@ -55,10 +58,10 @@ impl Shared {
         self.lost.extend(lines);
     }
 
-    /// What has begun in an engine: each placement begins once at most, where it was sent; and one that the client has
-    /// given up only where the client cannot know of it.
+    /// Asserts that each placement in an engine begins at most once, and where it was sent. A placement that the client has
+    /// given up may begin only where the client cannot know of it.
     pub fn check_starts(&mut self, engine: &mut Engine, is_client: bool) {
-        for (task, number) in std::mem::take(&mut engine.lanes.world.started) {
+        for (task, number) in std::mem::take(&mut engine.port.world.started) {
             if !self.ledger[number].is_clients() {
                 continue;
             }
@@ -71,12 +74,12 @@ impl Shared {
         let (link, attempt) = if is_client {
             (None, view.attempt)
         } else {
-            let named = engine.guests.named(view.handle).expect("a lease runs its client's tasks");
-            (engine.lanes.line_of(named.0), named.2)
+            let named = engine.inbound.named(view.handle).expect("a lease runs its client's tasks");
+            (engine.port.line_of(named.0), named.2)
         };
         let entry = &mut self.ledger[number];
         let status = entry.status;
-        let is_meant = |one: &Placement| (one.attempt, one.link) == (attempt, link);
+        let is_meant = |one: &SimPlacement| (one.attempt, one.link) == (attempt, link);
         let place = entry.placements.iter().rposition(is_meant);
         let place = place.unwrap_or_else(|| panic!("task {number} began where it was not sent"));
         let is_last = place + 1 == entry.placements.len();

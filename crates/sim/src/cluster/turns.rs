@@ -1,45 +1,56 @@
-//! Who does something next: one step of one thread at a time, in an order that the seed draws; and the passing of time.
+//! Scheduling of the simulation: one step of one thread at a time, in an order that the seed draws, and the passing of time.
 
 use std::rc::Rc;
 
 use super::handle::{Handle, Life};
 use super::network::look;
-use super::run::Cluster;
+use super::run::SimCluster;
 
-/// Steps after which a seed is said to hang.
+/// Number of steps after which a seed counts as hanging.
 const STEPS_MAX: u64 = 500_000;
-/// Steps after which workers are killed no more: something has to come of all starts.
+/// Number of steps after which no more workers are killed, so that starts can succeed.
 const KILLS_END: u64 = 20_000;
-/// The last ones are traced, whatever they do.
+/// Number of steps directly before [`STEPS_MAX`] whose actors the trace names, to show what hangs.
 const LAST_STEPS: u64 = 100;
 
-/// Who does something.
+/// A thread, or the source of faults, that does a step.
 #[derive(Debug, Clone, Copy)]
 enum Actor {
+    /// The source of faults.
     Fault,
+    /// The client's program.
     Program,
+    /// The thread that completes the client's tasks and serves its links.
     ClientLeader,
+    /// The client's connection manager.
     ClientDoor,
+    /// The thread that reports starts and deaths of the client's workers; it may kill one.
     ClientTree,
+    /// One of the client's workers.
     ClientWorker,
-    /// The agent of a node.
-    Desk(usize),
-    /// Something of a lease: the node, and which of its leases.
+    /// The agent of a node: its lease server and its connection manager.
+    LeaseServer(usize),
+    /// A thread of a lease: the part, the node, and the index of the lease on this node.
     Lease(Part, usize, usize),
 }
 
-/// What a lease has.
+/// The threads of a lease.
 #[derive(Debug, Clone, Copy)]
 enum Part {
+    /// The thread that serves the links.
     Courier,
+    /// The thread that completes tasks.
     Leader,
+    /// The thread that reports starts and deaths of workers; it may kill one.
     Tree,
+    /// One of the workers. It also ends the workers of a dead agent when their time is over.
     Worker,
+    /// The blob server.
     Depot,
 }
 
-impl Cluster {
-    /// Lets the next of those who can do something do it, or time pass if there is none.
+impl SimCluster {
+    /// Lets the next thread that can do something do a step, or lets time pass if there is none.
     pub(super) fn step(&mut self) {
         self.steps += 1;
         assert!(self.steps < STEPS_MAX, "it goes on and on: {}", self.describe());
@@ -51,6 +62,7 @@ impl Cluster {
         let order = (0..actors.len()).map(|place| actors[(first + place) % actors.len()]);
         for actor in order.collect::<Vec<_>>() {
             if self.act(actor) {
+                self.check_precedence();
                 if self.steps + LAST_STEPS > STEPS_MAX {
                     self.log(|| format!("{actor:?}"));
                 }
@@ -66,7 +78,7 @@ impl Cluster {
         self.recover();
     }
 
-    /// Nobody can do anything: time passes until somebody can.
+    /// Lets time pass until the next thread can do something.
     fn wait(&mut self) {
         if self.random.chance(5) && self.stop_hanging() {
             return;
@@ -101,19 +113,19 @@ impl Cluster {
         self.set_time(wake.max(now + 1));
     }
 
-    /// When the earliest running task may end, true time.
+    /// Returns the earliest true time at which a running task may end.
     fn next_end(&self, handle: &Handle) -> Option<u64> {
-        let end = handle.with(|engine| engine.lanes.world.next_end())?;
+        let end = handle.with(|engine| engine.port.world.next_end())?;
         Some(handle.clock.when(end))
     }
 
-    /// Asks for the end of a task that would run for ever; false when there is none.
+    /// Requests the end of a task that would run forever; returns false if there is none.
     fn stop_hanging(&mut self) -> bool {
         let nodes = self.nodes.iter().flat_map(|node| node.engines.borrow().clone());
         for handle in nodes.chain([self.client.handle.clone()]).filter(Handle::is_alive) {
-            let Some(number) = handle.with(|engine| engine.lanes.world.hanging()) else { continue };
+            let Some(number) = handle.with(|engine| engine.port.world.hanging()) else { continue };
             let owner = self.shared.borrow().ledger[number].owner;
-            // Where its owner is gone, whoever runs it will hear so.
+            // If the owner is gone, the engine that runs the task learns that by itself.
             let Some(handle) = self.engine_of(owner) else { continue };
             if handle.is_client() && self.client.waits() {
                 continue;
@@ -124,7 +136,7 @@ impl Cluster {
         false
     }
 
-    /// The engine of a number, if its process can do something.
+    /// Returns the engine with a number, if its process can do something.
     fn engine_of(&self, number: usize) -> Option<Handle> {
         if number == 0 {
             return self.client.runs().then(|| self.client.handle.clone());
@@ -145,7 +157,7 @@ impl Cluster {
         }
         for (place, node) in self.nodes.iter().enumerate() {
             if node.runs() {
-                actors.push(Actor::Desk(place));
+                actors.push(Actor::LeaseServer(place));
             }
             for (index, handle) in node.engines.borrow().iter().enumerate() {
                 if node.runs() && handle.is_alive() {
@@ -182,7 +194,7 @@ impl Cluster {
                 self.client.handle.tend(&plan.base, random, self.steps < KILLS_END)
             }
             Actor::ClientWorker => self.client.handle.work(&plan.base, random),
-            Actor::Desk(place) => {
+            Actor::LeaseServer(place) => {
                 self.check_drained(place);
                 self.end_drained(place) || self.nodes[place].attend()
             }

@@ -1,22 +1,19 @@
-//! What must hold of the cluster as a whole: at any time, and when all is over.
-
-use std::collections::BTreeMap;
+//! Invariants of the cluster as a whole, at any time and at the end.
 
 use gristmill_agent::LeaseEngine;
-use gristmill_core::{PeerStats, SlotState};
+use gristmill_core::SlotState;
 
-use super::engine::Engine;
 use super::handle::{Handle, SLACK_NS};
 use super::network::look;
 use super::node::{Condition, Node};
-use super::run::{Cluster, ClusterReport};
+use super::run::{ClusterReport, SimCluster};
 
-/// Once nothing is wrong any more all must be over in this time: dials that are 10 s late, leases that run out, workers
-/// that fail to start again and again with pauses of 5 s.
+/// Time in which everything must end once all faults are over, nanoseconds: dials that are 10 s late, leases that expire,
+/// workers that fail to start again and again with pauses of 5 s.
 const PATIENCE_NS: u64 = 120_000_000_000;
 
-impl Cluster {
-    /// What must hold at any time: shares of a node, the end of leases, and that all is over some time.
+impl SimCluster {
+    /// Asserts what must hold at any time: shares of a node, the ends of leases, and that everything ends in time.
     pub(super) fn check_time(&mut self) {
         let now = self.now();
         for (place, node) in self.nodes.iter().enumerate() {
@@ -29,8 +26,11 @@ impl Cluster {
             }
         }
         let silences = self.shared.borrow().silences;
-        assert!(self.is_troubled || silences == 0, "a link was silent, and nothing has happened");
-        let is_well = self.faults_left == 0 && self.next_recovery().is_none();
+        assert!(
+            self.faults.is_troubled || silences == 0,
+            "a link was silent, and nothing has happened"
+        );
+        let is_well = self.faults.left == 0 && self.next_recovery().is_none();
         if !is_well {
             self.busy_at = now;
         }
@@ -38,7 +38,7 @@ impl Cluster {
         assert!(!is_late, "all is well, and it does not come to an end: {}", self.describe());
     }
 
-    /// Who has what, for the message of a failure.
+    /// Describes the state of all engines, for the message of a failure.
     pub(super) fn describe(&self) -> String {
         let of_engine = |handle: &Handle| {
             let state = handle.with(|engine| {
@@ -46,7 +46,7 @@ impl Cluster {
                 let stats = engine.core.stats();
                 let counts = (stats.outstanding, stats.blocked, engine.core.record_count());
                 let left = engine.leftovers();
-                format!("{counts:?} {} guests {peers:?} {left:?}", engine.guests.count())
+                format!("{counts:?} {} inbound tasks {peers:?} {left:?}", engine.inbound.count())
             });
             format!("  {} {:?}: {state}\n", handle.who, *handle.life.borrow())
         };
@@ -58,7 +58,7 @@ impl Cluster {
         format!("{:?}\n{}{nodes}", self.client.condition, of_engine(&self.client.handle))
     }
 
-    /// What must hold of leases that say that they have drained: nobody waits for what they had.
+    /// Asserts that leases which report that they have drained hold no tasks that the client waits for.
     pub(super) fn check_drained(&self, place: usize) {
         if self.client.condition == Condition::Gone {
             return;
@@ -69,7 +69,7 @@ impl Cluster {
         self.client.handle.with(|engine| {
             for peer in engine.core.peer_stats() {
                 let is_there =
-                    engine.lanes.line_of(peer.peer).is_some_and(|line| lines.contains(&line));
+                    engine.port.line_of(peer.peer).is_some_and(|line| lines.contains(&line));
                 assert!(
                     !is_there || peer.in_flight == 0,
                     "a drained lease takes tasks with it: {peer:?}"
@@ -78,24 +78,25 @@ impl Cluster {
         });
     }
 
-    /// What must hold of a node that drains as a whole: no lease there takes tasks again.
+    /// Asserts that no lease of a draining node takes tasks again.
     pub(super) fn check_draining(&self, place: usize) {
         let leases = self.nodes[place].engines.borrow();
         let mut living = leases.iter().filter(|one| one.is_alive());
-        let all_drain = living.all(|one| one.with(|engine| engine.guests.is_draining));
+        let all_drain = living.all(|one| one.with(|engine| engine.inbound.is_draining));
         assert!(all_drain, "a lease takes tasks although its node drains");
     }
 
-    /// What nodes say that they have got from each other did come from there, and had somebody who gave it.
+    /// Asserts that the bytes which nodes report as fetched from each other were received over wires, and that no more was
+    /// passed on than was fetched.
     pub(super) fn check_traffic(&mut self) {
-        let traffic = self.client.handle.with(|engine| engine.lanes.links.blob_traffic());
+        let traffic = self.client.handle.with(|engine| engine.port.links.blob_traffic());
         let heard = look(&self.air).heard_bytes;
         assert!(traffic.fetched <= heard, "{} bytes are said to be {}", heard, traffic.fetched);
         assert!(traffic.passed_on <= traffic.fetched, "more was passed on than came: {traffic:?}");
         self.blob_bytes = [traffic.given, traffic.fetched];
     }
 
-    /// Everything is over: nothing may be left.
+    /// Asserts that nothing is left at the end, and returns the report.
     pub(super) fn check_end(&mut self) -> ClusterReport {
         let shared = self.shared.borrow();
         let client_died = !self.client.has_left;
@@ -127,33 +128,13 @@ impl Cluster {
     }
 }
 
-impl Engine {
-    /// What peers have that are to get nothing more, by their lines and until when they last.
-    pub(super) fn left_with_draining(&self) -> BTreeMap<(Option<usize>, u64), u32> {
-        let draining = self.core.peer_stats().filter(|peer| peer.is_draining);
-        let entry = |peer: PeerStats| {
-            let ends_at = self.lanes.links.get(peer.peer).map_or(0, |link| link.ends_at_ns);
-            ((self.lanes.line_of(peer.peer), ends_at), peer.in_flight)
-        };
-        draining.map(entry).collect()
-    }
-
-    /// Asserts that peers which were to get nothing more have got nothing more.
-    pub(super) fn check_left(&self, before: &BTreeMap<(Option<usize>, u64), u32>) {
-        for (peer, count) in self.left_with_draining() {
-            let had = before.get(&peer).copied().unwrap_or(u32::MAX);
-            assert!(count <= had, "a peer that drains was sent more: {peer:?}");
-        }
-    }
-}
-
-/// Asserts that a lease whose client was not heard for too long is over, once its agent had a moment.
+/// Asserts that a lease whose client was silent for too long is over, once its agent had time to notice.
 fn check_lease(handle: &Handle) {
     handle.with(|engine| {
-        let now = engine.lanes.world.now;
-        for peer in engine.lanes.links.peers() {
-            let Some(link) = engine.lanes.links.get(peer) else { continue };
-            let is_heard = now < link.pulse.expires_at().saturating_add(SLACK_NS);
+        let now = engine.port.world.now;
+        for peer in engine.port.links.peers() {
+            let Some(link) = engine.port.links.get(peer) else { continue };
+            let is_heard = now < link.heartbeat.expires_at().saturating_add(SLACK_NS);
             assert!(is_heard, "a lease goes on whose client is silent");
         }
     });

@@ -1,45 +1,16 @@
-//! Connections between depots that a seed delays, cuts and damages.
+//! Connections between blob servers that a seed delays, cuts and damages.
 //!
-//! A *wire* joins the depots of two leases; end 0 is that of who dialled. It carries chunks in order and once, and nothing
-//! while one of its two nodes is apart. What befalls a machine befalls its wires: [`super::breaks`].
+//! A *wire* joins the blob servers of two leases; end 0 is that of the dialling one. It delivers chunks in order and once, and
+//! nothing while one of its two nodes is apart. The faults of a machine also affect its wires: [`super::breaks`].
 
-use std::collections::VecDeque;
-
-use gristmill_client::{DepotLine, Gate};
+use gristmill_client::{BlobConnection, BlobTransport};
 use gristmill_wire::peer::{MessageKind, Messages, Piece};
 
 use super::network::{Air, Network, Side, look};
+use super::wire::{End, Wire};
 
-/// Chunks that a wire takes before somebody has heard some.
+/// Number of unread chunks that a wire holds.
 const WINDOW: usize = 3;
-
-#[derive(Debug, Default)]
-struct End {
-    /// What comes here, each with when it arrives.
-    inbox: VecDeque<(u64, Vec<u8>)>,
-    /// When this end learns that the wire is cut.
-    broken_at: Option<u64>,
-    is_gone: bool,
-    /// When the other end can learn that.
-    gone_at: Option<u64>,
-    /// Its depot knows that the other one is there.
-    is_told: bool,
-    /// Its depot had more to say than there was room for.
-    waits_for_room: bool,
-}
-
-/// A wire.
-#[derive(Debug)]
-pub(super) struct Wire {
-    /// The leases at its ends, by their engines' numbers, and their nodes.
-    leases: [usize; 2],
-    nodes: [usize; 2],
-    ends: [End; 2],
-    opens_at: u64,
-    is_accepted: bool,
-    /// A machine is gone: what is said from now on arrives nowhere.
-    is_cut: bool,
-}
 
 impl Network {
     fn dial_wire(&mut self, leases: [usize; 2], nodes: [usize; 2]) -> usize {
@@ -59,7 +30,7 @@ impl Network {
         wire.leases[1] == lease && is_new && self.is_wire_up(wire)
     }
 
-    /// Wires that nobody can accept who is not among these leases: who dialled learns it.
+    /// Refuses the wires to a node for which no lease that `is_there` can accept them; the dialling end learns it.
     pub fn refuse_wires(&mut self, node: usize, is_there: impl Fn(usize) -> bool) {
         let heard_at = self.now + self.delay();
         for place in 0..self.wires.len() {
@@ -74,7 +45,7 @@ impl Network {
         }
     }
 
-    /// The wires of a node are cut; each end learns it in up to `longest_ns`.
+    /// Cuts the wires of a node; each end learns it within `longest_ns`.
     pub fn cut_wires(&mut self, node: usize, longest_ns: u64) {
         for place in 0..self.wires.len() {
             let heard_at = [(); 2].map(|()| self.now + self.random.below(longest_ns + 1));
@@ -88,13 +59,13 @@ impl Network {
         }
     }
 
-    /// A node's machine is dead: nothing more comes from it, and nobody hears of that.
+    /// Silences the wires of a node, as if its machine had died: nothing more comes from it, and no peer learns of that.
     pub fn silence_wires(&mut self, node: usize) {
         let of_node = |wire: &&mut Wire| wire.nodes.contains(&node);
         self.wires.iter_mut().filter(of_node).for_each(|wire| wire.is_cut = true);
     }
 
-    /// It is up again, and knows nothing of its old wires.
+    /// Restarts the network of a machine: it does not know its old wires, and their ends learn that.
     pub fn forget_wires(&mut self, node: usize) {
         let heard_at = self.now + self.delay();
         let is_old = |wire: &&mut Wire| wire.nodes.contains(&node) && wire.is_cut;
@@ -103,7 +74,7 @@ impl Network {
         }
     }
 
-    /// When something next happens on some wire by itself.
+    /// Returns the time at which the state of some wire next changes by itself.
     pub fn next_wire_event(&self) -> Option<u64> {
         let of_wire = |wire: &Wire| {
             let of_end = |end: &End| {
@@ -118,7 +89,7 @@ impl Network {
         self.wires.iter().filter(is_used).filter_map(of_wire).min()
     }
 
-    /// Whether the depot of a lease has something to look at.
+    /// Returns whether the blob server of a lease has a wire to serve.
     pub fn is_depot_due(&self, lease: usize) -> bool {
         self.wires.iter().any(|wire| {
             let sides = [0, 1].into_iter().filter(|&side| wire.leases[side] == lease);
@@ -131,7 +102,7 @@ impl Network {
         let end = &wire.ends[side];
         let is_open = self.is_wire_up(wire) && wire.is_accepted;
         let has_room = wire.ends[1 - side].inbox.len() < WINDOW;
-        // Nobody has the other end of one that was cut before it was accepted.
+        // If a wire was cut before it was accepted, its accepting end has no owner.
         let is_held = side == 0 || wire.is_accepted;
         is_held
             && !end.is_gone
@@ -141,7 +112,7 @@ impl Network {
                 || (end.waits_for_room && has_room))
     }
 
-    /// Whether the depot of a lease has any wires.
+    /// Returns whether the blob server of a lease has any wires.
     pub fn has_wires(&self, lease: usize) -> bool {
         let is_its =
             |wire: &Wire, side: Side| wire.leases[side] == lease && !wire.ends[side].is_gone;
@@ -153,7 +124,7 @@ impl Network {
         self.is_wire_up(wire) && first.is_some_and(|(at, _)| *at <= self.now)
     }
 
-    /// Whether an end knows that nothing more comes.
+    /// Returns whether an end knows that nothing more comes.
     fn is_lost(&self, wire: &Wire, side: Side) -> bool {
         let (end, other) = (&wire.ends[side], &wire.ends[1 - side]);
         let has_left = other.gone_at.is_some_and(|at| at <= self.now) && self.is_wire_up(wire);
@@ -162,17 +133,17 @@ impl Network {
     }
 }
 
-/// An end of a wire.
+/// One end of a wire.
 #[derive(Debug)]
 pub(crate) struct SimWire {
     air: Air,
     wire: usize,
     side: Side,
-    /// By when the other end has to be there, by this one's clock.
+    /// Time by which the other end must answer, by the clock of this end.
     deadline_ns: u64,
 }
 
-impl DepotLine for SimWire {
+impl BlobConnection for SimWire {
     fn open(&mut self, now: u64) -> Result<bool, String> {
         let mut air = look(&self.air);
         let wire = &air.wires[self.wire];
@@ -181,7 +152,7 @@ impl DepotLine for SimWire {
         }
         let is_open = air.is_wire_up(wire) && wire.is_accepted;
         if air.is_lost(wire, self.side) || (!is_open && now >= self.deadline_ns) {
-            return Err("nobody is there".to_owned());
+            return Err("no process listens there".to_owned());
         }
         air.wires[self.wire].ends[self.side].is_told = is_open;
         Ok(is_open)
@@ -203,7 +174,7 @@ impl DepotLine for SimWire {
     }
 
     fn flush(&mut self) -> Result<(), String> {
-        // Whoever still has something to say asks for room again.
+        // A blob server that still has something to send asks for room again.
         look(&self.air).wires[self.wire].ends[self.side].waits_for_room = false;
         Ok(())
     }
@@ -236,7 +207,7 @@ impl Drop for SimWire {
         let gone_at = air.now + air.delay();
         let wire = &mut air.wires[self.wire];
         let is_cut = wire.is_cut;
-        // Nobody has the other end of one that was not accepted.
+        // If the wire was not accepted, the other end has no owner.
         wire.ends[1 - self.side].is_gone |= !wire.is_accepted;
         let end = &mut wire.ends[self.side];
         end.is_gone = true;
@@ -247,12 +218,13 @@ impl Drop for SimWire {
     }
 }
 
-/// The same with another byte, if it is a piece of a blob.
+/// Returns the messages with one byte changed if the first is a piece of a blob, and unchanged otherwise.
 fn damaged(messages: &[u8]) -> Vec<u8> {
     let mut damaged = Vec::new();
     match Messages::new(messages).next() {
         Some(Ok((MessageKind::Piece, body))) => {
-            let Piece { digest, offset, bytes } = Piece::read(body).expect("a depot wrote it");
+            let Piece { digest, offset, bytes } =
+                Piece::read(body).expect("a blob server wrote it");
             Piece::write(&mut damaged, (digest, offset), bytes.len(), |space| {
                 space.copy_from_slice(bytes);
                 space[0] ^= 1;
@@ -263,17 +235,17 @@ fn damaged(messages: &[u8]) -> Vec<u8> {
     damaged
 }
 
-/// Where the depot of a lease meets others.
+/// Transport of the blob server of a lease.
 #[derive(Debug)]
-pub(crate) struct SimGate {
+pub(crate) struct SimBlobTransport {
     pub air: Air,
-    /// Its engine's number, which is its address.
+    /// Number of the lease's engine, which is its address.
     pub lease: usize,
     pub node: usize,
 }
 
-impl Gate for SimGate {
-    type Line = SimWire;
+impl BlobTransport for SimBlobTransport {
+    type Connection = SimWire;
 
     fn accept(&mut self, deadline_ns: u64) -> Option<SimWire> {
         let mut air = look(&self.air);

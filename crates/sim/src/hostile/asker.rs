@@ -1,61 +1,61 @@
-//! A worker that asks for anything: whole requests and parts of some, about contexts and tasks that are there or not, and
-//! bytes that are no request.
+//! A worker that makes arbitrary requests: whole ones and parts, about contexts and tasks that may not exist, and bytes that
+//! are no request.
 
 use std::collections::BTreeSet;
 
-use gristmill_client::Workless;
+use gristmill_client::WorkerlessEngine;
 use gristmill_core::TaskId;
 use gristmill_wire::peer::{ContextTerms, Files};
-use gristmill_wire::{ContextId, Demand, NestedOptions, NestedRequest};
+use gristmill_wire::{ContextId, NestedOptions, NestedRequest, ResourceRequest};
 
-use super::liar::Choices;
+use super::choices::Choices;
 
-/// Numbers that it uses for contexts; 0 is none.
+/// Number of context ids that the worker uses, including 0, which means no context.
 const CONTEXTS: u8 = 6;
-/// Those of functions: few, so that most were defined.
+/// Number of function ids that the worker uses: few, so that most are defined.
 const FUNCTIONS: u8 = 2;
-/// Bytes that tell contexts apart.
+/// Bytes of the key that tells contexts apart.
 const KEY_SIZE: usize = 16;
-/// What its contexts may take, bytes: a few of them.
+/// Limit of the bytes of its contexts: room for a few of them.
 const CONTEXTS_MAX: usize = 4 * (64 << 10) + 1_000;
 /// Tasks that one siege submits.
 const TASKS_MAX: usize = 200;
 
-/// The engine of a program, and one worker after the other that asks for anything.
+/// The engine of a program, and a sequence of workers that make arbitrary requests.
 ///
-/// Checked at each step: the graph is whole, what the worker's contexts take is counted and no more than it may be. Checked at
-/// the end, when no worker is there and what waits was cancelled: nothing is kept of anybody.
+/// Checked at each step: the graph is consistent; the size of the worker's contexts is counted and within its limit. Checked at
+/// the end, when there is no worker and all waiting tasks were cancelled: no state of any task, context or worker is left.
 pub struct AskerSiege {
-    engine: Workless,
+    engine: WorkerlessEngine,
     report: AskerReport,
     tickets: u32,
 }
 
-/// What a siege by workers did.
+/// Report of a siege by workers.
 #[derive(Debug, Default)]
 pub struct AskerReport {
-    /// Requests that were taken in.
+    /// Number of requests that were accepted.
     pub taken: usize,
-    /// Those for which a worker was given up.
+    /// Number of requests for which a worker was killed.
     pub refused: usize,
-    /// The most contexts that a worker had.
+    /// Largest number of contexts that a worker had.
     pub contexts: usize,
-    /// The most tasks that there were.
+    /// Largest number of tasks.
     pub tasks: usize,
 }
 
 impl Default for AskerSiege {
     fn default() -> Self {
-        let engine = Workless::with_worker(CONTEXTS_MAX);
+        let engine = WorkerlessEngine::with_worker(CONTEXTS_MAX);
         Self { engine, report: AskerReport::default(), tickets: 0 }
     }
 }
 
 impl AskerSiege {
-    /// Has all that is chosen happen.
+    /// Runs the siege until there are no more choices.
     ///
     /// # Panics
-    /// When something does not hold that must.
+    /// If an invariant does not hold.
     pub fn run(mut self, mut choices: Choices<'_>) -> AskerReport {
         while !choices.is_over() {
             self.step(&mut choices);
@@ -69,7 +69,7 @@ impl AskerSiege {
         self.engine.shut_down();
         self.engine.audit();
         self.engine.check_empty();
-        assert_eq!(self.engine.told_contexts(), (0, 0), "nobody has told of any");
+        assert_eq!(self.engine.told_contexts(), (0, 0), "no message has defined any");
         assert_eq!(self.engine.context_count(), 0, "nothing is kept of contexts");
         self.report
     }
@@ -107,7 +107,7 @@ impl AskerSiege {
         self.say(choices, &bytes);
     }
 
-    /// Says it in one part, or in several.
+    /// Sends a request in one or two parts.
     fn say(&mut self, choices: &mut Choices<'_>, bytes: &[u8]) {
         let cut = if choices.below(4) == 0 { usize::from(choices.byte()) } else { 0 };
         let (first, last) = bytes.split_at(cut.min(bytes.len()));
@@ -116,7 +116,7 @@ impl AskerSiege {
         if is_taken {
             self.report.taken += 1;
         } else {
-            // It is killed.
+            // The engine kills a worker that sends an invalid request.
             self.report.refused += 1;
             self.engine.bury();
         }
@@ -139,13 +139,14 @@ impl AskerSiege {
             grace_ns: choices.number(),
             budgets: [0; 3],
             priority: choices.half().cast_signed(),
-            demand: Demand::NONE,
+            demand: ResourceRequest::NONE,
             context: context(choices),
         });
         let parent = TaskId::new(choices.half() % 8, u32::from(choices.below(3)));
         let function = u32::from(choices.below(FUNCTIONS));
         let payload = choices.bytes();
-        NestedRequest::Submit { ticket, parent, function, options, arguments, payload }
+        let is_arena = false;
+        NestedRequest::Submit { ticket, parent, function, options, arguments, payload, is_arena }
             .encode(bytes);
     }
 }
@@ -154,7 +155,7 @@ fn context(choices: &mut Choices<'_>) -> ContextId {
     ContextId(u32::from(choices.below(CONTEXTS)))
 }
 
-/// Tells of a context, in full or by its key.
+/// Defines a context, in full or by its key.
 fn define_context(choices: &mut Choices<'_>, bytes: &mut Vec<u8>) {
     let context = context(choices);
     let mut setup = vec![choices.below(3); KEY_SIZE];
@@ -167,7 +168,7 @@ fn define_context(choices: &mut Choices<'_>, bytes: &mut Vec<u8>) {
         workers_max: choices.byte().into(),
         is_fork_safe: choices.is_chosen(),
         linger_ns: choices.number(),
-        demand: Demand::NONE,
+        demand: ResourceRequest::NONE,
         files: Files::default(),
         name: choices.bytes(),
         setup: &setup,

@@ -1,24 +1,29 @@
-//! What a liar says of contexts.
+//! Messages of a hostile peer about contexts.
 
 use gristmill_wire::peer::{ContextState, ContextTerms, Control, Files};
-use gristmill_wire::{ContextId, Demand, Digest};
+use gristmill_wire::{ContextId, Digest, ResourceRequest};
 
-use super::liar::Choices;
+use super::choices::Choices;
 
-/// How many each defines before it says anything else.
+/// Number of contexts that each hostile client defines before it sends anything else.
 const CONTEXTS: u8 = 3;
 
-/// One that it has defined, or none.
+/// Returns a context that the peer has defined, or none.
 pub(super) fn context(choices: &mut Choices<'_>) -> ContextId {
     ContextId(u32::from(choices.below(2)) * u32::from(choices.below(CONTEXTS + 1)))
 }
 
-/// Defines those that tasks name.
+/// Defines the contexts that tasks name.
 pub(super) fn define_all(out: &mut Vec<u8>) {
-    (1..=CONTEXTS).for_each(|id| define_context(ContextId(id.into()), (1, Demand::NONE), out));
+    (1..=CONTEXTS)
+        .for_each(|id| define_context(ContextId(id.into()), (1, ResourceRequest::NONE), out));
 }
 
-fn define_context(context: ContextId, (workers_max, demand): (u16, Demand), out: &mut Vec<u8>) {
+fn define_context(
+    context: ContextId,
+    (workers_max, demand): (u16, ResourceRequest),
+    out: &mut Vec<u8>,
+) {
     let terms = ContextTerms {
         context,
         workers_max,
@@ -32,7 +37,7 @@ fn define_context(context: ContextId, (workers_max, demand): (u16, Demand), out:
     terms.write(out);
 }
 
-/// Changes a context, or tells of one.
+/// Writes a message that changes a context, or reports its state.
 pub(super) fn speak_of_context(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
     let context = context(choices);
     if choices.is_chosen() {
@@ -44,7 +49,7 @@ pub(super) fn speak_of_context(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
         }
         .write(out);
     } else if choices.below(16) == 0 {
-        // Mostly one that is there already, or none: that ends the link.
+        // Mostly a context that exists already, or none: the engine ends the link.
         define_context(context, (choices.byte().into(), demand(choices)), out);
     } else {
         Control::ForgetContext { context }.write(out);
@@ -54,10 +59,10 @@ pub(super) fn speak_of_context(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Nothing, or something that there may be or not.
-fn demand(choices: &mut Choices<'_>) -> Demand {
+/// Returns no request, or one that may exceed the available resources.
+fn demand(choices: &mut Choices<'_>) -> ResourceRequest {
     if choices.is_chosen() {
-        return Demand::NONE;
+        return ResourceRequest::NONE;
     }
-    Demand::from_words([choices.number(), choices.number()])
+    ResourceRequest::from_words([choices.number(), choices.number()])
 }

@@ -3,46 +3,49 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use gristmill_client::{NewLink, Workless};
+use gristmill_client::{NewLink, WorkerlessEngine};
 use gristmill_core::TaskId;
 use gristmill_wire::PeerId;
-use gristmill_wire::peer::Grant;
+use gristmill_wire::peer::LeaseGrant;
 
+use super::choices::Choices;
 use super::holder::Holder;
-use super::liar::{Choices, Liar};
+use super::liar::Liar;
 use super::payloads::{Contents, content};
 use super::siege::{SiegeReport, far_link};
 use super::wire::{Wire, wire};
 
-/// Turns in which everything has to end once nobody lies any more: more than any siege has tasks.
+/// Turns in which everything must end once there is no hostile peer: more than any siege has tasks.
 const TURNS_MAX: usize = 20_000;
-/// Blobs that there are.
+/// Number of blobs.
 const BLOBS: u8 = 8;
-/// Bytes of the smallest: they fit into a hostile peer's choices, and others are told apart by their size too.
+/// Bytes of the smallest blob: blobs fit into a hostile peer's choices, and also differ in size.
 const BLOB_SIZE: usize = 24;
-/// Own tasks whose results nobody has let go of.
+/// Own tasks whose results are not released.
 const TASKS_MAX: usize = 64;
-/// Times that each may be lost.
+/// Number of times that each task may be lost.
 const LOSSES_MAX: u16 = 1_000;
-/// Blocks that one task may have at a time: arguments, a result that comes, one that was there, its places.
+/// Blocks that one task may hold at a time: arguments, a result that is arriving, a previous result, and placeholders for its
+/// parts.
 const BLOCKS_OF_TASK: usize = 12;
 
 /// One of the engine's own tasks.
 struct Own {
     number: u64,
-    /// A hostile node was sent it, or one whose result it needs.
+    /// True if a hostile node was sent this task.
     is_tainted: bool,
     parents: Vec<TaskId>,
 }
 
-/// An engine with blobs, a node that deals in them as it should, and one after the other that does not.
+/// An engine with blobs, a node that handles blobs correctly, and a sequence of nodes that do not.
 ///
-/// Tasks have large arguments and results, of which some stay where they are made. Hostile nodes know what all bytes are
-/// called, and name, ask, give and drop as they like. Checked at each step: graph and plan are whole, nobody holds more than
-/// the tasks there are can need, and the honest node gets the bytes that were named to it. Checked at the end, when hostile
-/// nodes are gone: each task is final, with the right bytes unless a hostile node had it; nothing is kept of anybody.
+/// Tasks have large arguments and results, of which some stay where they are made. Hostile nodes know the names of all bytes,
+/// and name, request, send and drop them as they like. Checked at each step: graph and broadcast plan are consistent, no more
+/// blocks are held than the tasks can need, and the honest node gets the bytes that were named to it. Checked at the end, when
+/// the hostile nodes are gone: each task is final, with the right bytes unless a hostile node had it; no state of any peer is
+/// left.
 pub struct DataSiege {
-    engine: Workless,
+    engine: WorkerlessEngine,
     honest: Holder,
     liar: Option<(PeerId, Liar)>,
     contents: Contents,
@@ -51,8 +54,8 @@ pub struct DataSiege {
     report: SiegeReport,
 }
 
-/// All bytes that blobs have in a siege; the engine hashes them.
-pub(super) fn contents_of(engine: &Workless) -> Contents {
+/// Returns the contents of all blobs of a siege, named by the engine's hash.
+pub(super) fn contents_of(engine: &WorkerlessEngine) -> Contents {
     let blob = |seed: u8| vec![seed; BLOB_SIZE + usize::from(seed)];
     let named = |bytes: Vec<u8>| (engine.name(&bytes), bytes);
     Rc::new((0..BLOBS).map(blob).map(named).collect())
@@ -65,7 +68,7 @@ fn connect(name: &str) -> (NewLink, Wire) {
         channel: Box::new(ours),
         beat_ns: u64::MAX / 8,
         expiry_ns: u64::MAX / 4,
-        grant: Grant { workers: 2, ..Grant::NOTHING },
+        grant: LeaseGrant { workers: 2, ..LeaseGrant::NOTHING },
         labels: String::new(),
     };
     (new, theirs)
@@ -73,7 +76,7 @@ fn connect(name: &str) -> (NewLink, Wire) {
 
 impl Default for DataSiege {
     fn default() -> Self {
-        let mut engine = Workless::default();
+        let mut engine = WorkerlessEngine::default();
         let (new, theirs) = connect("honest");
         engine.attach(new);
         let contents = contents_of(&engine);
@@ -90,10 +93,10 @@ impl Default for DataSiege {
 }
 
 impl DataSiege {
-    /// Has all that is chosen happen.
+    /// Runs the siege until there are no more choices, then until all tasks are final.
     ///
     /// # Panics
-    /// When something does not hold that must.
+    /// If an invariant does not hold.
     pub fn run(mut self, mut choices: Choices<'_>) -> SiegeReport {
         while !choices.is_over() {
             self.step(&mut choices);
@@ -115,12 +118,12 @@ impl DataSiege {
         }
         let open = self.own.keys().filter(|&&task| !self.engine.is_final(task));
         let open: Vec<_> = open.map(|&task| self.engine.explain(task)).collect();
-        panic!("tasks hang: {open:?}, {} guests", self.engine.guest_count());
+        panic!("tasks hang: {open:?}, {} inbound tasks", self.engine.inbound_count());
     }
 
     fn is_over(&self) -> bool {
         let is_final = |&task: &TaskId| self.engine.is_final(task);
-        self.own.keys().all(is_final) && self.engine.guest_count() == 0
+        self.own.keys().all(is_final) && self.engine.inbound_count() == 0
     }
 
     fn step(&mut self, choices: &mut Choices<'_>) {
@@ -198,7 +201,7 @@ impl DataSiege {
         own.is_tainted || own.parents.iter().any(|&parent| self.is_tainted(parent))
     }
 
-    /// Looks at the result of a task, if it has one.
+    /// Asserts that the result of a task is right, if it is final and no hostile node had it.
     fn check(&self, task: TaskId) {
         if !self.engine.is_final(task) || self.is_tainted(task) {
             return;
@@ -212,7 +215,7 @@ impl DataSiege {
         self.own.keys().for_each(|&task| self.check(task));
         self.own.keys().for_each(|&task| self.engine.release(task));
         assert_eq!(self.honest.refusals, [""; 0], "what the honest node needs can be had");
-        // What is under way to the honest node leaves.
+        // Pending messages to the honest node are sent in these turns.
         for _ in 0..TASKS_MAX {
             self.turn();
         }

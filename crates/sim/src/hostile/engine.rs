@@ -1,13 +1,14 @@
-//! The engine that is besieged: a real graph with real links, and with blobs where that is wanted; its workers are obedient.
+//! The besieged engine: a real scheduler core with real links, with blobs if requested; its workers are simulated and obey
+//! the protocol.
 
 use gristmill_client::{
-    BlobHome, BlobLook, BlobParts, BlobPort, BlobTables, BlobWork, ContextTelling, Contexts,
-    Departure, Functions, Guests, LinkHome, LinkPort, LinkWork, Links, NewLink, Parts, PeerNews,
-    Sending, is_guest,
+    BlobHome, BlobParts, BlobPartsRef, BlobPort, BlobTables, BlobWork, ContextRegistry,
+    ContextTelling, Departure, EngineParts, Functions, InboundTasks, LinkHome, LinkPort, LinkWork,
+    Links, NewLink, PeerEvent, Sending, is_inbound,
 };
 use gristmill_core::{
-    Attempt, Config, ContextId, Core, Dispatch, Errand, FunctionId, KillReason, Outfit, Payload,
-    PeerId, Port, Progress, Sent, SlotId, Status, TakeBack, TaskId,
+    Attempt, Config, ContextId, Core, Dispatch, Floor, FunctionId, KillReason, Payload, PeerId,
+    Port, RemoteDispatch, RingProgress, Sent, SlotId, Status, TakeBackResult, TaskId, WorkerGrant,
 };
 use gristmill_sync::clock::TickScale;
 use gristmill_wire::FrameError;
@@ -16,32 +17,32 @@ use gristmill_wire::peer::{Control, MessageKind, Parted};
 use super::payloads::{Contents, Payloads};
 use super::workers::{Finals, Workers};
 
-/// What the graph is called with.
-pub(super) struct Lanes {
+/// The port that the scheduler core calls.
+pub(super) struct HostilePort {
     pub now: u64,
     pub links: Links,
     pub functions: Functions,
-    contexts: Contexts,
+    contexts: ContextRegistry,
     pub payloads: Payloads,
     pub workers: Workers,
     pub finals: Finals,
-    /// Until when workers may begin tasks, if that was said.
+    /// Time until which workers may begin tasks, if it was set.
     pub valid_until: Option<u64>,
     ended: Vec<(TaskId, u64)>,
     freed: Vec<FunctionId>,
 }
 
-/// An engine.
+/// An engine under siege.
 pub(super) struct Engine {
     pub core: Core,
-    pub lanes: Lanes,
-    pub guests: Guests,
-    /// What ended links, in words.
+    pub port: HostilePort,
+    pub inbound: InboundTasks,
+    /// Reasons for the ends of links, in words.
     pub endings: Vec<String>,
 }
 
 impl Engine {
-    /// A program's, without workers; or a lease's.
+    /// Creates a program's engine without workers, or a lease's with workers.
     pub fn new(is_lease: bool) -> Self {
         let workers = if is_lease { 2 } else { 0 };
         let config = Config {
@@ -53,11 +54,11 @@ impl Engine {
             backoff_max_ns: 10_000,
             ..Config::default()
         };
-        let lanes = Lanes {
+        let port = HostilePort {
             now: 1_000,
             links: Links::new(None, is_lease),
             functions: Functions::default(),
-            contexts: Contexts::default(),
+            contexts: ContextRegistry::default(),
             payloads: Payloads::default(),
             workers: Workers::new(workers.into()),
             finals: Finals::default(),
@@ -65,42 +66,43 @@ impl Engine {
             ended: Vec::new(),
             freed: Vec::new(),
         };
-        let (guests, endings) = (Guests::default(), Vec::new());
-        let mut engine = Self { core: Core::new(config), lanes, guests, endings };
-        engine.core.start(engine.lanes.now, &mut engine.lanes);
+        let (inbound, endings) = (InboundTasks::default(), Vec::new());
+        let mut engine = Self { core: Core::new(config), port, inbound, endings };
+        engine.core.start(engine.port.now, &mut engine.port);
         engine
     }
 
-    /// A lease's with blobs, whose workers make some of these.
+    /// Creates the engine of a lease that has blob tables. Its workers return blobs out of `contents`.
     pub fn with_blobs(blobs: BlobTables, contents: Contents) -> Self {
         let mut engine = Self::new(true);
-        engine.lanes.payloads = Payloads { blobs: Some(blobs), contents };
+        engine.port.payloads = Payloads { blobs: Some(blobs), contents };
         engine
     }
 
-    /// What it has for blobs; none: it refuses all messages about them.
+    /// Returns the blob tables, or `None` if the engine refuses all messages about blobs.
     pub fn tables(&self) -> Option<&BlobTables> {
-        self.lanes.payloads.blobs.as_ref()
+        self.port.payloads.blobs.as_ref()
     }
 
-    /// Takes a link in so that whatever comes next over another one is taken in first; `nobody` is one that ends at once.
-    pub fn attach_last(&mut self, new: NewLink, nobody: NewLink) -> PeerId {
-        let place = self.attach(nobody);
+    /// Attaches the second argument first, as peer 0, then `new`, and ends the link of peer 0 at once. The next link thus gets
+    /// number 0 again, and is read before `new`.
+    pub fn attach_last(&mut self, new: NewLink, spare: NewLink) -> PeerId {
+        let place = self.attach(spare);
         let peer = self.attach(new);
-        self.peer_gone(place, "nobody was there", Departure::Lost);
+        self.peer_gone(place, "no process listened there", Departure::Lost);
         self.endings.clear();
         peer
     }
 
-    /// What whoever completes tasks does.
+    /// Does a turn of the thread that completes tasks.
     pub fn turn(&mut self) {
-        self.lanes.now += 1_000;
+        self.port.now += 1_000;
         self.drain_links();
-        let now = self.lanes.now;
+        let now = self.port.now;
         if self.tables().is_some() {
-            self.take_blob_news(now);
+            self.take_blob_events(now);
         }
-        self.core.poll(now, &mut self.lanes);
+        self.core.poll(now, &mut self.port);
         self.settle();
         self.flush_links(now);
         self.core.audit();
@@ -108,30 +110,30 @@ impl Engine {
 }
 
 impl LinkHome for Engine {
-    type Port = Lanes;
+    type Port = HostilePort;
 
-    fn parts(&mut self) -> Parts<'_, Lanes> {
-        Parts { core: &mut self.core, port: &mut self.lanes, guests: &mut self.guests }
+    fn parts(&mut self) -> EngineParts<'_, HostilePort> {
+        EngineParts { core: &mut self.core, port: &mut self.port, inbound: &mut self.inbound }
     }
 
     fn core(&self) -> &Core {
         &self.core
     }
 
-    fn port(&self) -> &Lanes {
-        &self.lanes
+    fn port(&self) -> &HostilePort {
+        &self.port
     }
 
-    fn guests(&self) -> &Guests {
-        &self.guests
+    fn inbound(&self) -> &InboundTasks {
+        &self.inbound
     }
 
     fn settle(&mut self) {
-        for function in std::mem::take(&mut self.lanes.freed) {
+        for function in std::mem::take(&mut self.port.freed) {
             self.core.forget_function(function);
         }
-        for (task, handle) in std::mem::take(&mut self.lanes.ended) {
-            self.answer_guest(task, handle);
+        for (task, handle) in std::mem::take(&mut self.port.ended) {
+            self.answer_inbound(task, handle);
         }
         while let Some(block) = self.core.freed_blocks().pop() {
             self.drop_bundle(block);
@@ -180,8 +182,8 @@ impl LinkHome for Engine {
 
     fn call_waiters(&mut self, _concerns: impl Fn(&[TaskId]) -> bool) {}
 
-    fn tell_news(&mut self, news: PeerNews) {
-        if let PeerNews::Gone { text, .. } = news {
+    fn record_event(&mut self, events: PeerEvent) {
+        if let PeerEvent::Gone { text, .. } = events {
             self.endings.push(text);
         }
     }
@@ -193,17 +195,17 @@ impl BlobHome for Engine {
     }
 }
 
-impl BlobPort for Lanes {
+impl BlobPort for HostilePort {
     fn blobs(&mut self) -> BlobParts<'_> {
         self.payloads.blobs.as_mut().expect("there are some").parts()
     }
 
-    fn blob_look(&self) -> BlobLook<'_> {
+    fn blob_look(&self) -> BlobPartsRef<'_> {
         self.payloads.blobs.as_ref().expect("there are some").look()
     }
 }
 
-impl LinkPort for Lanes {
+impl LinkPort for HostilePort {
     type Store = Payloads;
 
     fn links(&self) -> &Links {
@@ -218,16 +220,20 @@ impl LinkPort for Lanes {
         (&mut self.links, &mut self.functions, &self.payloads)
     }
 
-    fn contexts(&self) -> &Contexts {
+    fn contexts(&self) -> &ContextRegistry {
         &self.contexts
     }
 
-    fn contexts_mut(&mut self) -> &mut Contexts {
+    fn contexts_mut(&mut self) -> &mut ContextRegistry {
         &mut self.contexts
     }
 
     fn receive_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
         self.payloads.receive(parted)
+    }
+
+    fn receive_result(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
+        self.receive_parted(parted)
     }
 
     fn function_freed(&mut self, function: FunctionId) {
@@ -255,18 +261,18 @@ impl LinkPort for Lanes {
     }
 }
 
-impl Port for Lanes {
+impl Port for HostilePort {
     fn send(&mut self, slot: SlotId, frame: Dispatch<'_>) -> Sent {
         let arguments = self.payloads.bytes(frame.payload).to_vec();
         let parts = self.payloads.parts(frame.payload);
         Sent::Written(self.workers.send(slot, &frame, (arguments, parts)))
     }
 
-    fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBack>) {
+    fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBackResult>) {
         self.workers.take_back(slot, sequences, taken);
     }
 
-    fn progress(&self, slot: SlotId) -> Progress {
+    fn progress(&self, slot: SlotId) -> RingProgress {
         self.workers.progress(slot)
     }
 
@@ -278,7 +284,7 @@ impl Port for Lanes {
         self.workers.kill(slot);
     }
 
-    fn spawn(&mut self, slot: SlotId, _: ContextId, _: Outfit) {
+    fn spawn(&mut self, slot: SlotId, _: ContextId, _: WorkerGrant) {
         self.workers.spawn(slot);
     }
 
@@ -291,8 +297,8 @@ impl Port for Lanes {
         self.workers.kill(slot);
     }
 
-    fn send_to_peer(&mut self, peer: PeerId, errand: Errand<'_>) -> Sent {
-        self.send_away(peer, &errand)
+    fn send_to_peer(&mut self, peer: PeerId, dispatch: RemoteDispatch<'_>) -> Sent {
+        self.delegate(peer, &dispatch)
     }
 
     fn stop_at_peer(&mut self, peer: PeerId, task: TaskId, attempt: Attempt, grace_ns: u64) {
@@ -307,6 +313,14 @@ impl Port for Lanes {
         self.say(peer, &Control::Recall { count });
     }
 
+    fn floor_at_peer(&mut self, peer: PeerId, context: ContextId, floor: (Floor, u32)) {
+        self.say_floor(peer, context, floor);
+    }
+
+    fn tell_vacant(&mut self, peer: PeerId, context: ContextId, word: (u32, u32)) {
+        self.say_vacant(peer, context, word);
+    }
+
     #[expect(clippy::cast_possible_truncation, reason = "the low half is the function")]
     fn finished(&mut self, task: TaskId, handle: u64, status: Status) {
         self.finals.note(task, status);
@@ -314,7 +328,7 @@ impl Port for Lanes {
         if self.functions.release(function) {
             self.freed.push(function);
         }
-        if is_guest(handle) {
+        if is_inbound(handle) {
             self.ended.push((task, handle));
         }
     }

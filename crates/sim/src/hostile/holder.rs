@@ -1,32 +1,32 @@
-//! A node that keeps to the protocol and deals in blobs: it asks for the arguments of its tasks, looks whether they are what
-//! they are called, and answers with large results.
+//! An honest node that handles blobs: it requests the arguments of its tasks, checks that their bytes match their names, and
+//! answers with large results.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use gristmill_client::Link;
 use gristmill_core::{Attempt, TaskId};
 use gristmill_wire::peer::{
-    AnswerMessage, Beat, BlobMessage, Control, EndKind, MessageKind, Messages, ParentResult, Part,
-    Parted, Piece, Shortfall, TaskMessage,
+    AnswerMessage, BlobMessage, Control, EndKind, Heartbeat, MessageKind, Messages, ParentResult,
+    Part, Parted, Piece, Shortfall, TaskMessage,
 };
-use gristmill_wire::{BlobName, Digest, Span, Temperature};
+use gristmill_wire::{BlobName, Digest, Span, WorkerState};
 
 use super::payloads::{Contents, content};
 
-/// A task that it was sent and has not answered.
+/// A task that the node has received and not answered.
 struct Given {
     task: TaskId,
     attempt: Attempt,
     number: u64,
     may_stay: bool,
     needs: Vec<Digest>,
-    /// Tasks of which it has the results, or will have.
+    /// Parents of the task, whose results the node has or will have.
     parents: Vec<(TaskId, Attempt)>,
-    /// What it needs cannot be had.
+    /// True if a blob that the task needs cannot be had.
     is_hopeless: bool,
 }
 
-/// The other end of its link.
+/// The node's end of its link.
 pub(super) struct Holder {
     pub link: Link,
     contents: Contents,
@@ -34,9 +34,9 @@ pub(super) struct Holder {
     blobs: BTreeMap<Digest, Vec<u8>>,
     coming: BTreeMap<Digest, (BlobName, Vec<u8>)>,
     returned: Vec<(TaskId, Attempt)>,
-    /// Shortfalls that it has told of.
+    /// Number of shortfalls that it has reported.
     shortfalls: u32,
-    /// What was asked for and could not be had.
+    /// Reasons for which requested blobs could not be had.
     pub refusals: Vec<String>,
     clock: u64,
 }
@@ -56,7 +56,7 @@ impl Holder {
         }
     }
 
-    /// Reads what came, answers one task, and gives a sign of life.
+    /// Reads all messages, answers one task, and sends a heartbeat.
     pub fn turn(&mut self) {
         self.clock += 1_000;
         let mut chunk = Vec::new();
@@ -74,7 +74,8 @@ impl Holder {
         {
             self.run(&given);
         }
-        Beat { sent_ns: self.clock, workers: 2, ..Beat::default() }.write(&mut self.link.out);
+        Heartbeat { sent_ns: self.clock, workers: 2, ..Heartbeat::default() }
+            .write(&mut self.link.out);
         let _ = self.link.flush();
     }
 
@@ -102,7 +103,7 @@ impl Holder {
             claimed_before: span,
             ran: span,
             published_after: span,
-            temperature: Temperature::Hot,
+            worker_state: WorkerState::Hot,
             payload: Parted::default(),
             loss: None,
         };
@@ -112,7 +113,7 @@ impl Holder {
         });
     }
 
-    /// Gives a blob in two pieces, from a byte on.
+    /// Sends a blob in two pieces, from byte `received` on.
     fn give(&mut self, digest: Digest, received: usize) {
         let bytes = &self.blobs[&digest][received..];
         let (first, rest) = bytes.split_at(bytes.len() / 2);
@@ -128,15 +129,16 @@ impl Holder {
         match kind {
             MessageKind::Task => self.take_task(body),
             MessageKind::Piece => self.take_piece(&Piece::read(body).expect("it is one")),
-            MessageKind::Beat
+            MessageKind::Heartbeat
             | MessageKind::Define
             | MessageKind::DefineContext
             | MessageKind::ForgetContext
+            | MessageKind::ForgetFunction
             | MessageKind::ContextState => {}
             other => {
                 let control = Control::read(other, body).expect("the engine sends messages");
                 match control {
-                    Some(control) => self.obey(control),
+                    Some(control) => self.handle(control),
                     None => self.take_blob(BlobMessage::read(other, body).expect("it is one")),
                 }
             }
@@ -145,7 +147,7 @@ impl Holder {
 
     fn take_task(&mut self, body: &[u8]) {
         let task = TaskMessage::read(body).expect("the engine sends tasks");
-        // Those of hostile nodes have none.
+        // Tasks of hostile nodes have no number.
         let number = task.payload.bytes.try_into().map_or(0, u64::from_le_bytes);
         let (mut needs, mut parents) = (Vec::new(), Vec::new());
         let mut parts = task.payload.parts.clone();
@@ -198,11 +200,11 @@ impl Holder {
         match message.expect("it is known") {
             BlobMessage::Need { name, received, .. } => {
                 let received = usize::try_from(received).expect("it is small");
-                assert!(self.blobs.contains_key(&name.digest), "it has what it named");
+                assert!(self.blobs.contains_key(&name.digest), "it has the blob that it named");
                 self.give(name.digest, received);
             }
             BlobMessage::Fetch { address, name } => {
-                // Nobody is there who gives the right bytes.
+                // The named address has no node that gives the right bytes.
                 self.shortfalls += 1;
                 let is_lie = self.shortfalls.is_multiple_of(2);
                 let shortfall = match (address.is_empty(), is_lie) {
@@ -235,7 +237,7 @@ impl Holder {
         })
     }
 
-    fn obey(&mut self, control: Control) {
+    fn handle(&mut self, control: Control) {
         match control {
             Control::Withdraw { task, attempt } => {
                 if !self.give_back(task, attempt) {
@@ -250,7 +252,7 @@ impl Holder {
                 }
                 Control::Recalled.write(&mut self.link.out);
             }
-            Control::Want { .. } => {}
+            Control::Want { .. } | Control::Floor { .. } => {}
             other => panic!("an honest node gave no cause for {other:?}"),
         }
     }

@@ -1,29 +1,30 @@
-//! A peer that keeps to the protocol: it answers each task that it is sent with the arguments, and its own come back so.
+//! A peer that keeps to the protocol: it answers each task with the task's arguments, and expects the same for its own tasks.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use gristmill_client::Link;
 use gristmill_core::{Attempt, FunctionId, TaskId};
 use gristmill_wire::peer::{
-    AnswerMessage, Beat, Control, Definition, EndKind, MessageKind, Messages, Parted, TaskMessage,
+    AnswerMessage, Control, Definition, EndKind, Heartbeat, MessageKind, Messages, Parted,
+    TaskMessage,
 };
-use gristmill_wire::{Span, Temperature};
+use gristmill_wire::{Span, WorkerState};
 
-/// What it defines as its function.
+/// Definition of its function.
 const DEFINITION: &[u8] = b"give back";
 
-/// The other end of an honest peer's link.
+/// The honest peer's end of its link.
 pub(super) struct Honest {
     pub link: Link,
-    /// Tasks that it was sent and has not answered.
+    /// Tasks that it has received and not answered.
     given: VecDeque<(TaskId, Attempt, Vec<u8>)>,
-    /// Its own tasks, and whether they were answered.
+    /// Its own tasks, each with true once it is answered.
     own: BTreeMap<TaskId, bool>,
-    /// Own tasks whose worker died.
+    /// Number of own tasks whose worker died.
     pub lost: usize,
     chunk: Vec<u8>,
     clock: u64,
-    /// The engine's time in its last beat, which the next ones echo.
+    /// The engine's time in its last heartbeat, which the next ones echo.
     heard: u64,
 }
 
@@ -33,7 +34,7 @@ impl Honest {
         Self { link, given, own, lost: 0, chunk: Vec::new(), clock: 0, heard: 0 }
     }
 
-    /// Whether it has nothing to do, nor waits for anything.
+    /// Returns whether the peer has nothing to do and waits for nothing.
     pub fn is_idle(&self) -> bool {
         self.given.is_empty() && self.own.values().all(|&is_answered| is_answered)
     }
@@ -58,7 +59,7 @@ impl Honest {
         });
     }
 
-    /// Reads what came, answers one task, and gives a sign of life.
+    /// Reads all messages, answers one task, and sends a heartbeat.
     pub fn turn(&mut self) {
         self.clock += 1_000;
         let mut chunk = std::mem::take(&mut self.chunk);
@@ -72,7 +73,12 @@ impl Honest {
         if let Some((task, attempt, bytes)) = self.given.pop_front() {
             self.answer((task, attempt), EndKind::Returned, &bytes);
         }
-        let beat = Beat { sent_ns: self.clock, echo_ns: self.heard, workers: 2, ..Beat::default() };
+        let beat = Heartbeat {
+            sent_ns: self.clock,
+            echo_ns: self.heard,
+            workers: 2,
+            ..Heartbeat::default()
+        };
         beat.write(&mut self.link.out);
         let _ = self.link.flush();
     }
@@ -87,7 +93,7 @@ impl Honest {
             claimed_before: span,
             ran: span,
             published_after: span,
-            temperature: Temperature::Hot,
+            worker_state: WorkerState::Hot,
             payload: Parted::default(),
             loss: None,
         };
@@ -101,16 +107,17 @@ impl Honest {
                 self.given.push_back((task.task, task.attempt, task.payload.bytes.to_vec()));
             }
             MessageKind::Answer => self.take_answer(body),
-            MessageKind::Beat => {
-                self.heard = Beat::read(body).expect("the engine sends beats").sent_ns;
+            MessageKind::Heartbeat => {
+                self.heard = Heartbeat::read(body).expect("the engine sends heartbeats").sent_ns;
             }
             MessageKind::Define
             | MessageKind::DefineContext
             | MessageKind::ForgetContext
+            | MessageKind::ForgetFunction
             | MessageKind::ContextState => {}
             other => {
                 let control = Control::read(other, body).expect("the engine sends messages");
-                self.obey(control.expect("nothing else is said to it"));
+                self.handle(control.expect("nothing else is said to it"));
             }
         }
     }
@@ -130,11 +137,11 @@ impl Honest {
                 self.lost += 1;
             }
             EndKind::Unstarted => self.send(task, Attempt(attempt.0.wrapping_add(1))),
-            other => panic!("{task} ended as {other:?}, which nobody asked for"),
+            other => panic!("{task} ended as {other:?}, which no request caused"),
         }
     }
 
-    /// Gives a task back that it has not answered; false: it has.
+    /// Returns a task unstarted if it is not answered yet; returns false if it was.
     fn give_back(&mut self, task: TaskId, attempt: Attempt) -> bool {
         let place = self.given.iter().position(|one| (one.0, one.1) == (task, attempt));
         let is_there = place.and_then(|place| self.given.remove(place)).is_some();
@@ -144,7 +151,7 @@ impl Honest {
         is_there
     }
 
-    fn obey(&mut self, control: Control) {
+    fn handle(&mut self, control: Control) {
         match control {
             Control::Withdraw { task, attempt } => {
                 if !self.give_back(task, attempt) {
@@ -159,7 +166,7 @@ impl Honest {
                 }
                 Control::Recalled.write(&mut self.link.out);
             }
-            Control::Want { .. } => {}
+            Control::Want { .. } | Control::Floor { .. } => {}
             other => panic!("an honest peer gave no cause for {other:?}"),
         }
     }

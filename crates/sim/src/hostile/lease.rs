@@ -1,39 +1,41 @@
-//! A lease's engine with blobs, a program that keeps to the protocol and hostile clients, from the first message to the last
-//! task.
+//! A lease's engine with blobs, an honest program and hostile clients, from the first message to the last task.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use gristmill_client::{
-    BlobLimits, BlobSizes, BlobTables, Departure, LinkWork, NewLink, Warden, Workless,
+    BlobLimits, BlobServer, BlobSizes, BlobTables, Departure, LinkWork, NewLink, WorkerlessEngine,
 };
 use gristmill_core::{SlotId, TaskId};
 use gristmill_wire::PeerId;
-use gristmill_wire::peer::Grant;
+use gristmill_wire::peer::LeaseGrant;
 use gristmill_wire::{BlobName, Digest};
 
+use super::acts::act;
+use super::choices::Choices;
 use super::data::contents_of;
 use super::engine::Engine;
-use super::liar::{Choices, ENDLESS, Liar};
+use super::liar::{ENDLESS, Liar};
 use super::neighbours::Neighbours;
 use super::payloads::{Contents, content, made_of};
 use super::siege::SiegeReport;
 use super::wire::{Wire, wire};
-use super::workers::{Deed, act};
+use super::workers::WorkerAction;
 
-/// Turns in which everything has to end once nobody lies any more: more than any siege has tasks.
+/// Turns in which everything must end once there is no hostile client: more than any siege has tasks.
 const TURNS_MAX: usize = 20_000;
-/// Longer than any siege.
+/// Time longer than any siege, nanoseconds.
 const FOR_EVER_NS: u64 = u64::MAX / 8;
-/// Tasks of the program whose results it has not let go of.
+/// Tasks of the program whose results it has not released.
 const TASKS_MAX: usize = 64;
-/// Times that each may be lost.
+/// Number of times that each task may be lost.
 const LOSSES_MAX: u16 = 1_000;
-/// Workers that one task may kill.
+/// Number of workers that one task may kill.
 const DEATHS_MAX: usize = 3;
-/// Blocks that one guest may have at a time: two arguments, four other payloads of two, what it returns.
-const BLOCKS_OF_GUEST: usize = 12;
-/// What a lease keeps in memory and on disk, bytes: all, nothing, all but on disk, and a few blobs.
+/// Blocks that one inbound task may hold at a time: two arguments, two parts each of four other payloads, and its result.
+const BLOCKS_OF_INBOUND_TASK: usize = 12;
+/// Limits of the bytes that a lease stores in memory and on disk: everything in memory, nothing, everything on disk, and a few
+/// blobs.
 const LIMITS: [[u64; 2]; 4] = [[u64::MAX, 0], [0, 0], [0, 20_000], [60, 150]];
 
 /// One of the program's tasks.
@@ -43,67 +45,75 @@ struct Own {
     parents: Vec<TaskId>,
 }
 
-/// A lease's engine with blobs, a program whose tasks it runs, and one after the other client that lies.
+/// A lease's engine with blobs, a program whose tasks it runs, and a sequence of hostile clients.
 ///
-/// Tasks have large arguments, and give large results: new ones, or the bytes of arguments. Some results stay until they are
-/// asked for. Memory is for few of them, and the disk may fail. Hostile clients name, give, ask, drop and confirm as they
-/// like, and vanish. Checked at each step: graph and plan are whole, no more blocks are held than tasks and names need, and no
-/// task of the program is run twice unless the disk has failed. Checked at the end, when hostile clients are gone: the
-/// program's tasks have ended with the right bytes, and nothing is kept of anybody.
+/// Tasks have large arguments, and return large results: new ones, or the bytes of arguments. Some results stay until they are
+/// requested. Memory has room for few of them, and the disk may fail. Hostile clients name, send, request, drop and confirm
+/// blobs as they like, and vanish. Checked at each step: graph and blob tables are consistent, no more blocks are held than
+/// tasks and names need, and no task of the program is run twice unless the disk has failed. Checked at the end, when the
+/// hostile clients are gone: the program's tasks have ended with the right bytes, and no state of any peer is left.
 pub struct LeaseSiege {
     engine: Engine,
-    /// What a thread beside the engine would do.
-    warden: Warden<Neighbours>,
-    program: Workless,
-    /// What the engine calls the program.
+    /// The blob server, which runs in a thread of its own outside of a siege.
+    blob_server: BlobServer<Neighbours>,
+    program: WorkerlessEngine,
+    /// Number of the program as a peer of the engine.
     client: PeerId,
     liar: Option<(PeerId, Liar)>,
     contents: Contents,
-    /// Names that there were, those included of which there are no bytes.
+    /// Number of names so far, including those of which there are no bytes.
     name_count: usize,
     own: BTreeMap<TaskId, Own>,
     submitted: u64,
-    /// How often the program's tasks returned.
+    /// Number of times that each of the program's tasks has returned.
     runs: BTreeMap<TaskId, usize>,
-    deaths: usize,
-    has_disk_failed: bool,
+    damage: Damage,
     report: SiegeReport,
 }
 
-/// One end of a connection. Who gives a sign of life each turn confirms with it what has come.
+/// Damage that the node has suffered.
+#[derive(Debug, Default)]
+struct Damage {
+    /// Number of workers that have died.
+    deaths: usize,
+    has_disk_failed: bool,
+}
+
+/// Creates one end of a connection. A peer that sends a heartbeat each turn confirms with it the chunks that have come.
 fn end(name: &str, channel: Wire, beat_ns: u64, workers: u32) -> NewLink {
     NewLink {
         name: name.to_owned(),
         channel: Box::new(channel),
         beat_ns,
         expiry_ns: FOR_EVER_NS,
-        grant: Grant { workers, ..Grant::NOTHING },
+        grant: LeaseGrant { workers, ..LeaseGrant::NOTHING },
         labels: String::new(),
     }
 }
 
 impl LeaseSiege {
-    /// With little memory, or much: there are four kinds.
+    /// Creates a siege with one of four limits of memory and disk.
     ///
     /// # Panics
-    /// There is no memory at all.
+    /// If there is no memory at all.
     #[must_use]
     pub fn new(kind: u8) -> Self {
-        let mut program = Workless::default();
+        let mut program = WorkerlessEngine::default();
         let contents = contents_of(&program);
         let [memory, disk] = LIMITS[usize::from(kind) % LIMITS.len()];
         let limits = BlobLimits { memory, disk, directory: std::env::temp_dir() };
         let sizes = BlobSizes { min: 1, piece: 8 };
-        let gate = Neighbours(Rc::clone(&contents));
-        let (blobs, warden) = BlobTables::of_lease(limits, sizes, (gate, 7)).expect("memory");
+        let transport = Neighbours(Rc::clone(&contents));
+        let (blobs, blob_server) =
+            BlobTables::of_lease(limits, sizes, (transport, 7)).expect("memory");
         let mut engine = Engine::with_blobs(blobs, Rc::clone(&contents));
         let (ours, theirs) = wire();
-        let nobody = end("nobody", wire().0, FOR_EVER_NS, 0);
-        let client = engine.attach_last(end("program", ours, 1, 0), nobody);
+        let spare = end("spare", wire().0, FOR_EVER_NS, 0);
+        let client = engine.attach_last(end("program", ours, 1, 0), spare);
         program.attach(end("node", theirs, 1, 2));
         Self {
             engine,
-            warden,
+            blob_server,
             program,
             client,
             liar: None,
@@ -112,16 +122,15 @@ impl LeaseSiege {
             own: BTreeMap::new(),
             submitted: 0,
             runs: BTreeMap::new(),
-            deaths: 0,
-            has_disk_failed: false,
+            damage: Damage::default(),
             report: SiegeReport::default(),
         }
     }
 
-    /// Has all that is chosen happen.
+    /// Runs the siege until there are no more choices, then until all tasks are final.
     ///
     /// # Panics
-    /// When something does not hold that must.
+    /// If an invariant does not hold.
     pub fn run(mut self, mut choices: Choices<'_>) -> SiegeReport {
         while !choices.is_over() {
             self.step(&mut choices);
@@ -140,13 +149,13 @@ impl LeaseSiege {
         let open = self.own.keys().filter(|&&task| !self.program.is_final(task));
         let open: Vec<_> = open.map(|&task| self.program.explain(task)).collect();
         let stats = self.engine.core.stats();
-        panic!("tasks hang: {open:?}; {} guests, {stats:?}", self.engine.guests.count());
+        panic!("tasks hang: {open:?}; {} inbound tasks, {stats:?}", self.engine.inbound.count());
     }
 
     fn is_over(&self) -> bool {
         self.own.keys().all(|&task| self.program.is_final(task))
-            && self.engine.guests.count() == 0
-            && !self.engine.lanes.workers.is_busy()
+            && self.engine.inbound.count() == 0
+            && !self.engine.port.workers.is_busy()
     }
 
     fn step(&mut self, choices: &mut Choices<'_>) {
@@ -154,32 +163,39 @@ impl LeaseSiege {
             0 | 1 => self.submit(choices),
             2 => self.look_at_one(choices),
             3..=5 => {
-                let deed = [Deed::Starts, Deed::Answers, Deed::Answers, Deed::Answers];
-                self.work(&deed[usize::from(choices.below(4))]);
+                let action = [
+                    WorkerAction::Starts,
+                    WorkerAction::Answers,
+                    WorkerAction::Answers,
+                    WorkerAction::Answers,
+                ];
+                self.work(&action[usize::from(choices.below(4))]);
             }
             6 if choices.below(8) == 0 => {
-                self.deaths += 1;
-                self.work(&Deed::Dies);
+                self.damage.deaths += 1;
+                self.work(&WorkerAction::Dies);
             }
             6..=8 => self.keep_store(),
-            9 if choices.below(4) == 0 => self.has_disk_failed |= self.warden.fail_disk(),
+            9 if choices.below(4) == 0 => {
+                self.damage.has_disk_failed |= self.blob_server.fail_disk()
+            }
             9 if choices.below(4) == 0 => self.cut_off(),
             _ => self.lie(choices),
         }
     }
 
     fn keep_store(&mut self) {
-        let _ = self.warden.turn(self.engine.lanes.now);
+        let _ = self.blob_server.turn(self.engine.port.now);
     }
 
-    /// Everybody does what is to be done, who does not lie.
+    /// Lets the engine, its workers, its blob server and the program do a turn.
     fn go_on(&mut self) {
-        self.work(&Deed::Answers);
+        self.work(&WorkerAction::Answers);
         self.keep_store();
         self.turn();
     }
 
-    /// The hostile client vanishes.
+    /// Disconnects the hostile client without a message.
     fn cut_off(&mut self) {
         if let Some((peer, liar)) = self.liar.take() {
             self.name_count += liar.odd_names.get();
@@ -208,7 +224,7 @@ impl LeaseSiege {
         self.own.insert(task, Own { number, arguments, parents });
     }
 
-    /// The program looks at a task, or lets go of one.
+    /// Requests the result of a chosen task, or checks and releases it.
     fn look_at_one(&mut self, choices: &mut Choices<'_>) {
         let Some(task) = self.chosen(choices) else { return };
         if choices.is_chosen() {
@@ -221,13 +237,13 @@ impl LeaseSiege {
     }
 
     fn lie(&mut self, choices: &mut Choices<'_>) {
-        let is_there = |peer: PeerId| self.engine.lanes.links.get(peer).is_some();
+        let is_there = |peer: PeerId| self.engine.port.links.get(peer).is_some();
         if self.liar.as_ref().is_none_or(|(peer, _)| !is_there(*peer)) {
             let (ours, theirs) = wire();
             let peer = self.engine.attach(end("liar", ours, FOR_EVER_NS, 0));
             let mut liar = Liar::new(theirs, true);
             liar.blobs = self.contents.to_vec();
-            // Names of bytes that nobody has.
+            // Names of bytes that no peer has.
             for size in [30, ENDLESS] {
                 let name = BlobName { digest: Digest::of([9; 32], size), size };
                 liar.blobs.push((name, vec![9; 30]));
@@ -242,19 +258,21 @@ impl LeaseSiege {
         liar.speak(choices);
     }
 
-    /// All workers do something.
-    fn work(&mut self, deed: &Deed) {
-        for slot in self.engine.lanes.workers.slots().map(SlotId) {
-            let Engine { core, lanes, guests, .. } = &mut self.engine;
-            let Some(task) = act(core, lanes, slot, deed) else { continue };
+    /// Lets every worker do one thing.
+    fn work(&mut self, action: &WorkerAction) {
+        for slot in self.engine.port.workers.slots().map(SlotId) {
+            let Engine { core, port, inbound, .. } = &mut self.engine;
+            let Some(task) = act(core, port, slot, action) else { continue };
             let handle = core.task(task).map(|view| view.handle);
-            let guest = handle.and_then(|handle| guests.named(handle));
-            let Some((_, theirs, _)) = guest.filter(|guest| guest.0 == self.client) else {
+            let inbound_task = handle.and_then(|handle| inbound.named(handle));
+            let Some((_, theirs, _)) =
+                inbound_task.filter(|inbound_task| inbound_task.0 == self.client)
+            else {
                 continue;
             };
             let runs = self.runs.entry(theirs).or_default();
             *runs += 1;
-            assert!(*runs == 1 || self.has_disk_failed, "{theirs} was run again");
+            assert!(*runs == 1 || self.damage.has_disk_failed, "{theirs} was run again");
             self.report.repeated += usize::from(*runs == 2);
         }
     }
@@ -268,14 +286,14 @@ impl LeaseSiege {
             liar.listen();
             liar.odd_names.get()
         });
-        let guests = self.engine.guests.count() + self.engine.lanes.workers.record_count() + 1;
-        let limit = guests * BLOCKS_OF_GUEST + self.name_count + odd;
+        let inbound = self.engine.inbound.count() + self.engine.port.workers.record_count() + 1;
+        let limit = inbound * BLOCKS_OF_INBOUND_TASK + self.name_count + odd;
         let count = self.engine.tables().expect("it has some").block_count();
         assert!(count <= limit, "{count} blocks are held, of {limit} that can be needed");
         self.report.endings.append(&mut self.engine.endings);
     }
 
-    /// Looks at the result of a task, if it has one.
+    /// Asserts that the result of a task is right, if it is final.
     fn check(&self, task: TaskId) {
         if !self.program.is_final(task) {
             return;
@@ -284,7 +302,7 @@ impl LeaseSiege {
         let right = made_of(&self.contents, own.number, &own.arguments);
         let result = self.program.result(task);
         let is_lost = result.as_ref().is_err_and(|text| text.contains("Lost"));
-        if !is_lost || self.deaths < DEATHS_MAX {
+        if !is_lost || self.damage.deaths < DEATHS_MAX {
             assert_eq!(result, Ok(right), "{task} ended wrong");
         }
     }
@@ -293,7 +311,7 @@ impl LeaseSiege {
         self.own.keys().for_each(|&task| self.check(task));
         let own = std::mem::take(&mut self.own);
         own.keys().for_each(|&task| self.program.release(task));
-        // What the program says of that arrives.
+        // The program's messages about the released tasks arrive in these turns.
         for _ in 0..TASKS_MAX {
             self.go_on();
         }
@@ -301,7 +319,7 @@ impl LeaseSiege {
         let left = self.engine.tables().expect("it has some").leftovers();
         assert_eq!(left, None, "nothing is kept of bytes");
         assert_eq!(self.engine.core.record_count(), 0, "nothing is kept of tasks");
-        let count = self.engine.lanes.functions.used_count();
+        let count = self.engine.port.functions.used_count();
         assert!(count <= 1, "{count} functions are kept");
         self.report
     }

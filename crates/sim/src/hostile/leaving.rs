@@ -1,14 +1,14 @@
-//! What is heard of a peer that leaves: its last word, although its connection ends right behind it.
+//! Tests of peers that leave: the engine reads their last message although the connection ends directly after it.
 
 use gristmill_client::{LinkWork, Links, NewLink};
 use gristmill_transport::{Channel, Flushed, pair};
 use gristmill_wire::PeerId;
-use gristmill_wire::peer::{Control, Grant};
+use gristmill_wire::peer::{Control, LeaseGrant};
 
 use super::engine::Engine;
 use super::wire::wire;
 
-/// Longer than a test.
+/// Time longer than a test, nanoseconds.
 const EXPIRY_NS: u64 = 1_000_000_000;
 
 fn new_link(name: &str, channel: impl Channel + Send + 'static) -> NewLink {
@@ -17,12 +17,12 @@ fn new_link(name: &str, channel: impl Channel + Send + 'static) -> NewLink {
         channel: Box::new(channel),
         beat_ns: EXPIRY_NS,
         expiry_ns: EXPIRY_NS,
-        grant: Grant::NOTHING,
+        grant: LeaseGrant::NOTHING,
         labels: String::new(),
     }
 }
 
-/// A lease's engine, and the client's end of its link.
+/// Creates a lease's engine, and the client's end of its link.
 fn lease() -> (Engine, Links) {
     let (here, there) = wire();
     let mut engine = Engine::new(true);
@@ -39,8 +39,8 @@ fn a_last_word_is_heard_although_nothing_can_be_said_to_its_sender_any_more() {
     Control::End { text: "the client has finished".to_owned() }.write(&mut link.out);
     let _ = link.flush();
     drop(client);
-    // Something leaves before anybody looks at what has come.
-    engine.drain_guests("the node is over");
+    // The engine sends something before it reads what has come.
+    engine.drain_inbound("the node is over");
     engine.turn();
     assert_eq!(engine.endings, ["the client has finished"]);
 }
@@ -49,10 +49,10 @@ fn a_last_word_is_heard_although_nothing_can_be_said_to_its_sender_any_more() {
 fn a_peer_that_was_lost_without_a_word_may_come_again() {
     let (mut engine, client) = lease();
     drop(client);
-    engine.drain_guests("the node is over");
+    engine.drain_inbound("the node is over");
     engine.turn();
     assert!(engine.endings.is_empty());
-    let link = engine.lanes.links.get(PeerId(0)).expect("it is kept");
+    let link = engine.port.links.get(PeerId(0)).expect("it is kept");
     assert!(!link.is_connected(), "another connection may come");
 }
 
@@ -60,10 +60,10 @@ fn a_peer_that_was_lost_without_a_word_may_come_again() {
 fn an_engine_that_ends_waits_for_a_peer_to_close_its_end() {
     let (mut engine, client) = lease();
     engine.end_links("the node is over");
-    assert!(engine.lanes.links.is_leaving(engine.lanes.now));
+    assert!(engine.port.links.is_leaving(engine.port.now));
     drop(client);
     engine.turn();
-    assert!(!engine.lanes.links.is_leaving(engine.lanes.now));
+    assert!(!engine.port.links.is_leaving(engine.port.now));
     assert!(engine.endings.is_empty(), "it has left itself");
 }
 

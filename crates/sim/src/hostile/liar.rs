@@ -1,103 +1,46 @@
-//! A peer that says anything: messages that can be read, in any order, about tasks that are there or not; now and then
-//! chunks that no session has.
+//! A hostile peer: it sends valid messages in any order, about tasks that may not exist, and now and then chunks that fit no
+//! session.
 
 use std::cell::Cell;
 
 use gristmill_core::{Attempt, Epoch, FunctionId, SlotId, TaskId};
 use gristmill_transport::{Channel, ChunkHead};
 use gristmill_wire::peer::{
-    AnswerMessage, Ask, Beat, BlobMessage, Control, Definition, EndKind, Grant, LossFrame,
-    MessageKind, Messages, ParentResult, Parted, Piece, Shortfall, TaskLimits, TaskMessage,
+    AnswerMessage, BlobMessage, Control, Definition, EndKind, Heartbeat, LeaseGrant, LeaseRequest,
+    LossFrame, MessageKind, Messages, ParentResult, Parted, Piece, Shortfall, TaskLimits,
+    TaskMessage,
 };
-use gristmill_wire::{BlobName, Demand, Digest, Span, Temperature};
+use gristmill_wire::{BlobName, Digest, ResourceRequest, Span, WorkerState};
 
+use super::choices::Choices;
 use super::contexts::{context, define_all, speak_of_context};
 use super::wire::Wire;
 
-/// What is chosen: numbers off the front of some bytes. What is missing reads as zero.
-#[derive(Debug)]
-pub struct Choices<'a>(&'a [u8]);
-
-impl<'a> Choices<'a> {
-    /// Of these bytes.
-    #[must_use]
-    pub const fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
-    }
-
-    /// Whether nothing is left to choose.
-    #[must_use]
-    pub const fn is_over(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(super) fn byte(&mut self) -> u8 {
-        let (first, rest) = self.0.split_first().unwrap_or((&0, &[]));
-        self.0 = rest;
-        *first
-    }
-
-    pub(super) fn below(&mut self, count: u8) -> u8 {
-        self.byte() % count
-    }
-
-    pub(super) fn is_chosen(&mut self) -> bool {
-        self.byte() & 1 != 0
-    }
-
-    /// A number that hurts where numbers can hurt, or a small one.
-    pub(super) fn number(&mut self) -> u64 {
-        match self.byte() {
-            0xff => u64::MAX,
-            0xfe => u64::MAX / 2,
-            0xfd => u64::from(u32::MAX),
-            0xfc => 1 << 40,
-            0xfb => u64::from_le_bytes(std::array::from_fn(|_| self.byte())),
-            small => small.into(),
-        }
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "any number will do")]
-    pub(super) fn half(&mut self) -> u32 {
-        self.number() as u32
-    }
-
-    pub(super) fn bytes(&mut self) -> &'a [u8] {
-        let (taken, rest) = self.0.split_at(usize::from(self.byte() % 32).min(self.0.len()));
-        self.0 = rest;
-        taken
-    }
-
-    pub(super) fn text(&mut self) -> String {
-        String::from_utf8_lossy(self.bytes()).into_owned()
-    }
-}
-
-/// Functions that it defines first.
+/// Number of functions that it defines first.
 const FUNCTIONS: u8 = 4;
-/// Bytes that no arena has, of those that a name can say.
+/// Bit of a size that no arena has but a name can hold.
 pub(super) const ENDLESS: u64 = 1 << 47;
-/// A chunk that is whole, and a piece of a message.
+/// Kinds of chunks: a whole one, and one with a piece of a message.
 const WHOLE: u8 = 1;
 const PIECE: u8 = 2;
 
-/// The other end of a hostile peer's link.
+/// The hostile peer's end of its link.
 pub(super) struct Liar {
     channel: Wire,
     is_client: bool,
     sent: u64,
     received: u64,
-    /// Tasks that it was sent: to answer them is believed.
+    /// Tasks that it has received; the engine accepts answers to these.
     pub tasks: Vec<(TaskId, Attempt)>,
-    /// Blobs that there are: where it knows some it speaks of them all the time.
+    /// Blobs that exist; if it knows any, it sends messages about them all the time.
     pub blobs: Vec<(BlobName, Vec<u8>)>,
-    /// Other names that it has used.
+    /// Number of other names that it has used.
     pub odd_names: Cell<usize>,
     chunk: Vec<u8>,
 }
 
 impl Liar {
-    /// Of a client, or of a node.
+    /// Creates a hostile client or a hostile node, and sends its first definitions.
     pub fn new(channel: Wire, is_client: bool) -> Self {
         let mut liar = Self {
             channel,
@@ -120,7 +63,7 @@ impl Liar {
         liar
     }
 
-    /// Sends messages as its session has it.
+    /// Sends messages with the right sequence number.
     pub fn send(&mut self, out: &[u8]) {
         self.send_as(WHOLE, out);
     }
@@ -131,7 +74,7 @@ impl Liar {
         let _ = self.channel.send(head, out);
     }
 
-    /// Reads what it was sent, for what it can use of that; gives the tasks that it has seen for the first time.
+    /// Reads all messages and notes the tasks in them; returns the tasks that are new.
     pub fn listen(&mut self) -> Vec<TaskId> {
         let first = self.tasks.len();
         while let Ok(Some(head)) = self.channel.receive(&mut self.chunk) {
@@ -147,7 +90,7 @@ impl Liar {
         self.tasks[first..].iter().map(|&(task, _)| task).collect()
     }
 
-    /// Says something.
+    /// Sends chosen messages.
     pub fn speak(&mut self, choices: &mut Choices<'_>) {
         let mut out = Vec::new();
         for _ in 0..=choices.below(3) {
@@ -165,7 +108,7 @@ impl Liar {
         let _ = self.channel.send(odd, &out);
     }
 
-    /// Answers a task that it was sent by the name of a blob that there is, and gives bytes: those or others.
+    /// Answers a received task with the name of a blob that exists, and sends bytes for it, right or wrong ones.
     pub fn deceive(&mut self, choices: &mut Choices<'_>) {
         let place = usize::from(choices.below(2));
         let Some(&name) = self.tasks.iter().rev().nth(place) else { return };
@@ -214,7 +157,7 @@ impl Liar {
         let (task, attempt) = self.task(choices);
         let name = (task, function(choices), attempt);
         let limits = choices.is_chosen().then(|| limits(choices));
-        let count = u16::from(choices.below(6).saturating_sub(2));
+        let count = u32::from(choices.below(6).saturating_sub(2));
         TaskMessage::write(out, name, limits.as_ref(), (count, choices.is_chosen()), |out| {
             for _ in 0..count {
                 if choices.is_chosen() {
@@ -253,7 +196,16 @@ impl Liar {
             5..=9 => Control::Withdraw { task, attempt },
             10..=13 => Control::Kept { task, attempt },
             14..=16 => Control::Recall { count: choices.half() },
-            17..=19 => Control::Recalled,
+            17..=18 => Control::Recalled,
+            19 if self.is_client => {
+                let (context, places) = (context(choices), choices.half() % 4);
+                let [priority, wide] = [(); 2].map(|()| choices.half().cast_signed());
+                Control::Floor { context, priority, wide, places, mark: choices.half() }
+            }
+            19 => {
+                let (context, count) = (context(choices), choices.half());
+                Control::Vacant { context, count, mark: choices.half() % 64 }
+            }
             20..=22 if self.is_client => Control::Want { count: choices.half() },
             23 => Control::Extend { duration_ns: choices.number() },
             24..=26 => Control::Lasts { duration_ns: choices.number() },
@@ -261,7 +213,7 @@ impl Liar {
             27 => Control::Drain { text: choices.text() },
             28..=30 => Control::Drained,
             _ if choices.below(8) > 0 => Control::Recalled,
-            // Of a node that ends its link.
+            // Messages of a node that ends its link.
             _ if choices.is_chosen() => Control::Want { count: choices.half() },
             _ if choices.is_chosen() => Control::End { text: choices.text() },
             _ => Control::Refuse { text: choices.text(), is_final: choices.is_chosen() },
@@ -282,7 +234,7 @@ impl Liar {
         }
     }
 
-    /// A blob that there is, as a rule; or a name of none, now and then of as many bytes as it says.
+    /// Chooses a blob, mostly one that exists; otherwise a name without bytes, which sometimes is consistent with its size.
     fn blob(&self, choices: &mut Choices<'_>) -> (BlobName, &[u8]) {
         let place = usize::from(choices.byte());
         if let Some((name, bytes)) =
@@ -291,7 +243,7 @@ impl Liar {
             return (*name, bytes);
         }
         let (hash, size) = ([choices.below(4); 32], choices.number());
-        // A node makes the pages of what it waits for: what is not small is not to fit at all.
+        // A node allocates the pages of blobs that it awaits, so each size must be either small or too large for any arena.
         let size = if self.is_client && size > 0xff { size | ENDLESS } else { size };
         self.odd_names.set(self.odd_names.get() + 1);
         let digest = if choices.below(4) == 1 { Digest(hash) } else { Digest::of(hash, size) };
@@ -339,14 +291,14 @@ fn write_end<'a>(
         claimed_before: Span::from_bits(choices.half()),
         ran: Span::from_bits(choices.half()),
         published_after: Span::from_bits(choices.half()),
-        temperature: Temperature::from_byte(choices.byte()),
+        worker_state: WorkerState::from_byte(choices.byte()),
         payload: Parted::default(),
         loss: (end == EndKind::Lost).then(|| loss(choices)),
     };
     message.write(out, |out| put(choices, out));
 }
 
-/// Bytes of a blob: the right ones, those and others, or any.
+/// Writes a piece of a blob: all or part of the right bytes, wrong ones, or arbitrary ones.
 fn write_piece(choices: &mut Choices<'_>, (digest, right): (Digest, &[u8]), out: &mut Vec<u8>) {
     let middle = right.len() / 2;
     let mut bytes = right.to_vec();
@@ -362,7 +314,7 @@ fn write_piece(choices: &mut Choices<'_>, (digest, right): (Digest, &[u8]), out:
             choices.number()
         }
         _ => {
-            // One bit is enough.
+            // One wrong bit is enough.
             bytes.first_mut().into_iter().for_each(|byte| *byte ^= 1);
             0
         }
@@ -378,9 +330,9 @@ fn limits(choices: &mut Choices<'_>) -> TaskLimits {
         priority: choices.half().cast_signed(),
         context: context(choices),
         demand: if choices.is_chosen() {
-            Demand::from_words(std::array::from_fn(|_| choices.number()))
+            ResourceRequest::from_words(std::array::from_fn(|_| choices.number()))
         } else {
-            Demand::default()
+            ResourceRequest::default()
         },
     }
 }
@@ -395,11 +347,12 @@ fn loss(choices: &mut Choices<'_>) -> LossFrame {
         oom: choices.is_chosen(),
         is_bystander: choices.is_chosen(),
         detail: choices.text(),
+        loading: choices.text(),
     }
 }
 
-fn beat(choices: &mut Choices<'_>) -> Beat {
-    Beat {
+fn beat(choices: &mut Choices<'_>) -> Heartbeat {
+    Heartbeat {
         sent_ns: choices.number(),
         echo_ns: choices.number(),
         held_ns: choices.number(),
@@ -410,7 +363,7 @@ fn beat(choices: &mut Choices<'_>) -> Beat {
     }
 }
 
-/// One of its functions as a rule.
+/// Chooses a function, mostly one of the peer's own.
 fn function(choices: &mut Choices<'_>) -> FunctionId {
     let known = FunctionId(choices.below(FUNCTIONS).into());
     if choices.byte() == 1 { FunctionId(choices.half()) } else { known }
@@ -422,13 +375,13 @@ fn define(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
     Definition { function, definition, name }.write(out);
 }
 
-/// What is said once, before there is a lease, and ends a link.
+/// Writes a message that is sent only before there is a lease, and that ends a link.
 fn write_rare(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
     let lease = choices.number();
     if choices.is_chosen() {
-        Grant { lease, ..Grant::NOTHING }.write(out);
+        LeaseGrant { lease, ..LeaseGrant::NOTHING }.write(out);
     } else {
-        Ask {
+        LeaseRequest {
             is_exact: choices.is_chosen(),
             lease,
             workers: choices.half(),
@@ -442,7 +395,7 @@ fn write_rare(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
             context_memory: 0,
             spawns_fresh: false,
             program: Vec::new(),
-            world: Vec::new(),
+            worker_environment: Vec::new(),
         }
         .write(out);
     }

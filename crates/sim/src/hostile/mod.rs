@@ -1,7 +1,9 @@
-//! Peers that say whatever the protocol can say, to a real graph with real links: see [`Siege`]; and with
-//! blobs: see [`DataSiege`] and [`LeaseSiege`]. Workers that ask for anything: see [`AskerSiege`].
+//! Hostile peers and workers against a real graph with real links. [`Siege`] sends everything that the protocol can express;
+//! [`DataSiege`] and [`LeaseSiege`] do so with blobs; in [`AskerSiege`] workers make arbitrary requests.
 
+mod acts;
 mod asker;
+mod choices;
 mod contexts;
 mod data;
 mod engine;
@@ -18,7 +20,7 @@ mod wire;
 mod workers;
 
 pub use asker::{AskerReport, AskerSiege};
+pub use choices::Choices;
 pub use data::DataSiege;
 pub use lease::LeaseSiege;
-pub use liar::Choices;
 pub use siege::{Siege, SiegeReport};

@@ -1,13 +1,13 @@
-//! Other nodes that a client has named, as a depot meets them: some give what they are asked for, others lie or break off.
+//! Other nodes that a client has named, as a blob server sees them: some send what is requested, others lie or disconnect.
 
 use std::collections::VecDeque;
 
-use gristmill_client::{DepotLine, Gate};
+use gristmill_client::{BlobConnection, BlobTransport};
 use gristmill_wire::peer::{BlobMessage, Messages, Piece};
 
 use super::payloads::Contents;
 
-/// What a node does that is asked for a blob.
+/// Reaction of a node to a request for a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Gives,
@@ -17,22 +17,22 @@ enum Manner {
     IsSilent,
 }
 
-/// Where a depot finds other nodes: what they do is in their addresses.
+/// Transport to other nodes, whose manners are derived from their addresses.
 #[derive(Debug)]
 pub(super) struct Neighbours(pub Contents);
 
-/// One of them.
+/// A connection to another node.
 #[derive(Debug)]
 pub(super) struct Neighbour {
     contents: Contents,
     manner: Manner,
     is_open: bool,
-    /// What it says, a chunk at a time.
+    /// Chunks that the node sends.
     out: VecDeque<Vec<u8>>,
 }
 
-impl Gate for Neighbours {
-    type Line = Neighbour;
+impl BlobTransport for Neighbours {
+    type Connection = Neighbour;
 
     fn accept(&mut self, _deadline_ns: u64) -> Option<Neighbour> {
         None
@@ -41,20 +41,20 @@ impl Gate for Neighbours {
     fn connect(&mut self, address: &str, _deadline_ns: u64) -> Result<Neighbour, String> {
         const MANNERS: [Manner; 5] =
             [Manner::Gives, Manner::Lies, Manner::Refuses, Manner::BreaksOff, Manner::IsSilent];
-        let manner = MANNERS.get(address.len() % 6).ok_or("nobody is there")?;
+        let manner = MANNERS.get(address.len() % 6).ok_or("no process listens there")?;
         let (contents, is_open, out) = (self.0.clone(), false, VecDeque::new());
         Ok(Neighbour { contents, manner: *manner, is_open, out })
     }
 }
 
-impl DepotLine for Neighbour {
+impl BlobConnection for Neighbour {
     fn open(&mut self, _now: u64) -> Result<bool, String> {
         Ok(!std::mem::replace(&mut self.is_open, true))
     }
 
     fn say(&mut self, messages: &[u8]) -> Result<(), String> {
         for (kind, body) in Messages::new(messages).map_while(Result::ok) {
-            let message = BlobMessage::read(kind, body).expect("a depot wrote it");
+            let message = BlobMessage::read(kind, body).expect("a blob server wrote it");
             let Some(BlobMessage::Need { name, received, .. }) = message else { continue };
             let digest = name.digest;
             let known = self.contents.iter().find(|(name, _)| name.digest == digest);

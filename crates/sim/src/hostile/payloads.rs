@@ -1,4 +1,4 @@
-//! Payloads of an engine that is besieged: their bytes, and, where it has blobs, large parts.
+//! Payloads of a besieged engine: their bytes and, if it has blobs, their large parts.
 
 use std::rc::Rc;
 
@@ -7,15 +7,15 @@ use gristmill_core::{Payload, PayloadRef};
 use gristmill_wire::BlobName;
 use gristmill_wire::peer::{Part, Parted};
 
-/// All bytes that blobs have, and what they are called: each task gives some of them, by its number.
+/// Names and bytes of all blobs; each task returns some of them, by its number.
 pub(super) type Contents = Rc<Vec<(BlobName, Vec<u8>)>>;
 
-/// What a task with this number gives.
+/// Returns the blob that a task with this number returns.
 pub(super) fn content(contents: &Contents, number: u64) -> &(BlobName, Vec<u8>) {
     &contents[usize::try_from(number % contents.len() as u64).expect("it is small")]
 }
 
-/// The large parts that a worker makes of arguments: none, some of its own, or the bytes of an argument.
+/// Returns the large parts that a worker makes from arguments: none, some of its own, or the bytes of an argument.
 pub(super) fn made_of(contents: &Contents, number: u64, parts: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let made = |number| content(contents, number).1.clone();
     match number % 4 {
@@ -26,16 +26,16 @@ pub(super) fn made_of(contents: &Contents, number: u64, parts: &[Vec<u8>]) -> Ve
     }
 }
 
-/// What knows the bytes of payloads.
+/// Store of payloads.
 #[derive(Debug, Default)]
 pub(super) struct Payloads {
-    /// None: payloads are their bytes.
+    /// Blob tables, or `None` if payloads consist of their bytes only.
     pub blobs: Option<BlobTables>,
     pub contents: Contents,
 }
 
 impl Payloads {
-    /// The bytes of a payload, without large parts.
+    /// Returns the bytes of a payload, without large parts.
     pub fn bytes<'a>(&'a self, payload: &'a Payload) -> &'a [u8] {
         match (&self.blobs, payload.get()) {
             (Some(blobs), _) => blobs.bytes(payload),
@@ -44,12 +44,12 @@ impl Payloads {
         }
     }
 
-    /// Its large parts.
+    /// Returns the large parts of a payload.
     pub fn parts(&self, payload: &Payload) -> Vec<Vec<u8>> {
         self.blobs.as_ref().map(|blobs| blobs.contents(payload)).unwrap_or_default()
     }
 
-    /// Takes in what came.
+    /// Stores a received payload.
     pub fn receive(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
         if let Some(blobs) = &mut self.blobs {
             return blobs.parts().take_parted(parted);
@@ -58,11 +58,11 @@ impl Payloads {
         if parted.parts.iter().all(is_here) {
             Ok(Payload::copy_from(parted.bytes))
         } else {
-            Err("it names what cannot be asked for here".to_owned())
+            Err("it names blobs, which this end may not request".to_owned())
         }
     }
 
-    /// What a worker returns for arguments: the same bytes, with what it made.
+    /// Returns the result of a worker for arguments: the same bytes, with the parts that it makes.
     pub fn run(&mut self, bytes: &[u8], parts: &[Vec<u8>]) -> Payload {
         let mut number = [0; 8];
         number.iter_mut().zip(bytes).for_each(|(space, byte)| *space = *byte);

@@ -1,4 +1,4 @@
-//! A connection in memory: what one end sends the other one has at once.
+//! A connection in memory, without delay.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gristmill_transport::{Channel, ChannelError, ChunkHead, Flushed};
 
-/// What is under way to one end.
+/// Chunks in flight to one end.
 type Way = Arc<Mutex<VecDeque<(ChunkHead, Vec<u8>)>>>;
 
-/// One end. The other one is lost when this is dropped.
+/// One end of the connection. If it is dropped, the other end is lost.
 #[derive(Debug)]
 pub(super) struct Wire {
     here: Way,
@@ -18,7 +18,7 @@ pub(super) struct Wire {
     received_bytes: u64,
 }
 
-/// Both ends.
+/// Returns both ends of a new connection.
 pub(super) fn wire() -> (Wire, Wire) {
     let (one, other) = (Way::default(), Way::default());
     let end = |here: &Way, there: &Way| {
@@ -34,7 +34,7 @@ fn look(way: &Way) -> MutexGuard<'_, VecDeque<(ChunkHead, Vec<u8>)>> {
 
 impl Wire {
     fn check(&self) -> Result<(), ChannelError> {
-        // Two ends hold each way.
+        // Two ends hold each direction.
         if Arc::strong_count(&self.there) == 2 {
             return Ok(());
         }
@@ -73,11 +73,11 @@ impl Channel for Wire {
     }
 
     fn descriptor(&self) -> BorrowedFd<'_> {
-        unreachable!("nobody sleeps here")
+        unreachable!("no thread sleeps here")
     }
 
     fn peer(&self) -> &'static str {
-        // Nobody is there: whoever is sent there says so, or what comes from there.
+        // A reserved address for documentation (RFC 5737, TEST-NET-1): no host has it.
         "192.0.2.1:9"
     }
 

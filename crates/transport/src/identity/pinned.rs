@@ -1,4 +1,4 @@
-//! Takes a peer that has one certain key, and no other.
+//! A verifier that accepts exactly one peer key.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{
@@ -11,10 +11,10 @@ use rustls::{
     PeerMisbehaved, SignatureScheme,
 };
 
-/// The one key that a peer may have. That it is the peer's own is proved by its signature over the whole handshake.
+/// The only key that a peer may have. The peer proves that the key is its own by its signature over the whole handshake.
 #[derive(Debug)]
 pub(super) struct Pinned {
-    /// The expected key as it travels.
+    /// The expected key in wire format.
     document: Vec<u8>,
     algorithms: WebPkiSupportedAlgorithms,
 }
@@ -24,7 +24,7 @@ impl Pinned {
         Self { document, algorithms: provider.signature_verification_algorithms }
     }
 
-    /// Whether this is the expected key. It is no secret: the time that this takes tells nothing.
+    /// Checks that the peer showed the expected key. The key is public, so the time of this comparison reveals no secret.
     fn check_key(&self, shown: &[u8], others: &[CertificateDer<'_>]) -> Result<(), Error> {
         if shown == self.document && others.is_empty() {
             return Ok(());
@@ -47,7 +47,7 @@ impl Pinned {
     }
 }
 
-/// TLS 1.2 is neither built nor offered.
+/// Returns the error for TLS 1.2, which is neither built nor offered.
 fn too_old() -> Result<HandshakeSignatureValid, Error> {
     Err(PeerIncompatible::Tls12NotOffered.into())
 }

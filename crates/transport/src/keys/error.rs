@@ -1,66 +1,66 @@
-//! What can go wrong with a key.
+//! Errors of keys.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Why a key could not be made, read or written. No variant holds a part of a key.
+/// The reason why a key could not be made, read or written. No variant contains a part of a key.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// The text does not begin as such a key does.
-    #[error("this is not the key that belongs here: it does not begin with {name}")]
+    /// The text does not begin with the prefix of such a key.
+    #[error("this is not the expected key: it does not begin with {name}")]
     Prefix {
-        /// What it begins with.
+        /// The expected prefix.
         name: &'static str,
     },
-    /// A version that this program does not know.
-    #[error("a key of an unknown version: this program knows version 1")]
+    /// The version of the key is unknown to this program.
+    #[error("the key has an unknown version: this program knows version 1")]
     UnknownVersion,
-    /// A part is missing, or there is too much.
-    #[error("a key has {found} characters behind its prefix where {expected} belong: was it cut?")]
+    /// The text is too short or too long.
+    #[error("the key has {found} characters behind its prefix, not {expected}: was it cut?")]
     Length {
         /// Characters behind the prefix.
         found: usize,
-        /// Characters that belong there.
+        /// The expected number of characters.
         expected: usize,
     },
-    /// A character that is in no key.
-    #[error("character {position} of a key is none that a key may have")]
+    /// The text contains a character that cannot be in a key.
+    #[error("character {position} of the key cannot be in a key")]
     Character {
-        /// Its place in the text, from 1.
+        /// The position of the character in the text, from 1.
         position: usize,
     },
-    /// The text is not the one that was written: a character was changed.
-    #[error("the checksum of a key does not fit: a character was changed")]
+    /// The checksum differs: a character of the text was changed.
+    #[error("the checksum of the key is wrong: a character was changed")]
     Checksum,
-    /// Others than its owner may read or write the file; it was not read.
-    #[error("{} has mode {mode:03o}: a key is for its owner alone (chmod 600)", path.display())]
+    /// Users other than the owner may access the file; it was not read.
+    #[error("{} has mode {mode:03o}: only its owner may read a key (chmod 600)", path.display())]
     Exposed {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// Its mode.
+        /// The mode of the file.
         mode: u32,
     },
-    /// Not a regular file.
-    #[error("{} is no file", path.display())]
+    /// The path is not that of a regular file.
+    #[error("{} is not a regular file", path.display())]
     NoFile {
-        /// What is none.
+        /// The path.
         path: PathBuf,
     },
     /// The operating system refused.
     #[error("{}: cannot {action}: {source}", path.display())]
     System {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// What was tried.
+        /// The action that was tried.
         action: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The system gives no random bytes.
-    #[error("the system gives no random bytes to draw a key from")]
+    #[error("the system returned no random bytes for a new key")]
     NoRandom,
 }
 
@@ -69,30 +69,30 @@ impl KeyError {
         Self::Prefix { name }
     }
 
-    /// A name that stays the same.
+    /// Returns the code that the exception in Python has.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Prefix { .. } => "key-prefix",
-            Self::UnknownVersion => "key-unknown-version",
-            Self::Length { .. } => "key-length",
-            Self::Character { .. } => "key-character",
-            Self::Checksum => "key-checksum",
-            Self::Exposed { .. } => "key-exposed",
-            Self::NoFile { .. } => "key-no-file",
-            Self::System { .. } => "key-system",
-            Self::NoRandom => "key-no-random",
+            Self::Prefix { .. } => "key_prefix",
+            Self::UnknownVersion => "key_unknown_version",
+            Self::Length { .. } => "key_length",
+            Self::Character { .. } => "key_character",
+            Self::Checksum => "key_checksum",
+            Self::Exposed { .. } => "key_exposed",
+            Self::NoFile { .. } => "key_no_file",
+            Self::System { .. } => "key_system",
+            Self::NoRandom => "key_no_random",
         }
     }
 
-    /// Whether the same may succeed later.
+    /// Returns true if the same call may succeed later.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::System { .. })
     }
 }
 
-/// Names the file and the action that an operating error belongs to.
+/// Adds the path and the action to an error of the system.
 pub fn system(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> KeyError {
     move |source| KeyError::System { path: path.to_owned(), action, source }
 }

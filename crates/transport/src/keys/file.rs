@@ -10,9 +10,9 @@ use zeroize::Zeroizing;
 use super::KeyError;
 use super::error::system;
 
-/// Bits of a file's mode that let others in.
+/// The mode bits that give users other than the owner access.
 const OTHERS: u32 = 0o077;
-/// No key file is longer, bytes: the line, and room for an end of line.
+/// The largest size of a key file, bytes: the line, and room for an end of line.
 const FILE_SIZE_MAX: usize = 256;
 
 /// Writes a new file that only its owner may read.
@@ -25,13 +25,13 @@ pub fn write(path: &Path, text: &str) -> Result<(), KeyError> {
     line.push('\n');
     let written = file.write_all(line.as_bytes());
     written.map_err(|error| {
-        // Half a key is of no use; where it cannot be removed, reading it says what it is.
+        // Half a key is useless. If the file cannot be removed, reading it reports what is wrong with it.
         let _ = std::fs::remove_file(path);
         system(path, "write to it")(error)
     })
 }
 
-/// The line of a file that only its owner may read.
+/// Reads the line of a file that only its owner may access.
 pub fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyError> {
     let file = File::open(path).map_err(system(path, "open it"))?;
     let metadata = file.metadata().map_err(system(path, "look at it"))?;

@@ -1,4 +1,4 @@
-//! Keys as text and in files.
+//! Tests of keys as text and in files.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::*;
 
-/// The key whose private half is 0 to 31 and whose other half is 32 to 63.
+/// Returns a key: the private key is the bytes 0 to 31, and the public key of the other side is the bytes 32 to 63.
 fn known() -> NodeKey {
     let mut bytes = 0_u8..;
     let mut next = || std::array::from_fn(|_| bytes.next().unwrap());
@@ -16,7 +16,7 @@ fn known() -> NodeKey {
 
 const KNOWN_TEXT: &str = "gristmill-node-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0-P_3quazz";
 
-/// A path that nothing is at, removed with what is made there.
+/// The path of a file that does not exist; a file made there is removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -44,7 +44,7 @@ fn the_text_of_a_key_is_pinned_to_the_character() {
 
 #[test]
 fn the_two_halves_are_not_mistaken_for_each_other() {
-    let fleet = Fleet::generate().unwrap();
+    let fleet = FleetKeys::generate().unwrap();
     let back = ClientKey::parse(&fleet.client.to_text()).unwrap();
     assert_eq!(back.0.own, fleet.client.0.own);
     let error = NodeKey::parse(&fleet.client.to_text()).unwrap_err();
@@ -53,7 +53,7 @@ fn the_two_halves_are_not_mistaken_for_each_other() {
 
 #[test]
 fn each_fleet_has_keys_of_its_own_that_fit_each_other() {
-    let (one, other) = (Fleet::generate().unwrap(), Fleet::generate().unwrap());
+    let (one, other) = (FleetKeys::generate().unwrap(), FleetKeys::generate().unwrap());
     assert_ne!(one.node.0.own, other.node.0.own);
     assert_ne!(one.node.0.own, one.client.0.own);
     assert_eq!(public_of(&one.node.0.own), one.client.0.other);
@@ -72,13 +72,13 @@ fn a_public_key_is_the_one_that_the_standard_says() {
 #[test]
 fn what_is_no_key_is_refused_and_the_error_says_why() {
     let code = |text: &str| NodeKey::parse(text).unwrap_err().code();
-    assert_eq!(code(""), "key-prefix");
-    assert_eq!(code("ssh-ed25519 AAAA"), "key-prefix");
-    assert_eq!(code("gristmill-node-2:AAAA"), "key-unknown-version");
-    assert_eq!(code("gristmill-node-1:"), "key-length");
-    assert_eq!(code(&KNOWN_TEXT[..KNOWN_TEXT.len() - 1]), "key-length");
-    assert_eq!(code(&format!("{KNOWN_TEXT}\n")), "key-length");
-    assert_eq!(code(&KNOWN_TEXT.replace("AAEC", "AAEE")), "key-checksum");
+    assert_eq!(code(""), "key_prefix");
+    assert_eq!(code("ssh-ed25519 AAAA"), "key_prefix");
+    assert_eq!(code("gristmill-node-2:AAAA"), "key_unknown_version");
+    assert_eq!(code("gristmill-node-1:"), "key_length");
+    assert_eq!(code(&KNOWN_TEXT[..KNOWN_TEXT.len() - 1]), "key_length");
+    assert_eq!(code(&format!("{KNOWN_TEXT}\n")), "key_length");
+    assert_eq!(code(&KNOWN_TEXT.replace("AAEC", "AAEE")), "key_checksum");
     let error = NodeKey::parse(&KNOWN_TEXT.replace("AAEC", "AA+C")).unwrap_err();
     assert!(matches!(error, KeyError::Character { position: 20 }), "{error:?}");
 }
@@ -95,7 +95,7 @@ fn any_changed_character_is_noticed() {
 
 #[test]
 fn neither_debug_output_nor_an_error_shows_a_secret() {
-    let fleet = Fleet::generate().unwrap();
+    let fleet = FleetKeys::generate().unwrap();
     let text = fleet.node.to_text();
     assert_eq!(format!("{:?}", fleet.node), "NodeKey(secret)");
     assert_eq!(format!("{:?}", fleet.client), "ClientKey(secret)");
@@ -110,7 +110,7 @@ fn a_key_survives_its_file_which_is_for_its_owner_alone() {
     known().write(&file.0).unwrap();
     assert_eq!(std::fs::metadata(&file.0).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(NodeKey::read(&file.0).unwrap().0.own, known().0.own);
-    assert_eq!(known().write(&file.0).unwrap_err().code(), "key-system");
+    assert_eq!(known().write(&file.0).unwrap_err().code(), "key_system");
 }
 
 #[test]
@@ -129,10 +129,10 @@ fn a_file_that_others_may_read_or_write_is_refused() {
 #[test]
 fn what_is_no_key_file_is_refused() {
     let file = Scratch::new("other");
-    assert_eq!(NodeKey::read(&file.0).unwrap_err().code(), "key-system");
-    assert_eq!(NodeKey::read(&std::env::temp_dir()).unwrap_err().code(), "key-no-file");
+    assert_eq!(NodeKey::read(&file.0).unwrap_err().code(), "key_system");
+    assert_eq!(NodeKey::read(&std::env::temp_dir()).unwrap_err().code(), "key_no_file");
     let mut open = OpenOptions::new();
     let mut made = open.write(true).create_new(true).mode(0o600).open(&file.0).unwrap();
     made.write_all(&[0xff; 5000]).unwrap();
-    assert_eq!(NodeKey::read(&file.0).unwrap_err().code(), "key-prefix");
+    assert_eq!(NodeKey::read(&file.0).unwrap_err().code(), "key_prefix");
 }

@@ -7,24 +7,24 @@ use super::handshake::Handshake;
 use crate::error::ChannelError;
 use crate::identity::Identity;
 
-/// Opens connections to listeners.
+/// A factory of connections to listeners, under one identity.
 #[derive(Debug, Clone)]
 pub struct Connector {
     identity: Identity,
 }
 
 impl Connector {
-    /// In the name of this identity.
+    /// Creates a connector that uses this identity.
     #[must_use]
     pub fn new(identity: Identity) -> Self {
         Self { identity }
     }
 
-    /// Begins to connect to one address (see [`crate::resolve`]). The handshake has to end before the deadline, a time of
-    /// the caller's monotonic clock, ns. Which of several addresses is tried next is for whoever paces the attempts.
+    /// Begins to connect to one address (see [`crate::resolve`]). The handshake must end before the deadline, a time of the
+    /// caller's monotonic clock, ns. The caller chooses the next address to try.
     ///
     /// # Errors
-    /// There is no way to this address; another time there may be.
+    /// The address cannot be reached; a later attempt may succeed.
     pub fn connect(
         &self,
         address: SocketAddr,

@@ -1,12 +1,12 @@
-//! What a fault that TLS reports says about the peer.
+//! Channel errors for the faults that TLS reports.
 
 use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
-use crate::error::{ChannelError, Mistrust, lost};
+use crate::error::{AuthFailure, ChannelError, lost};
 
-/// A fault before the peer has proved its key.
+/// Returns the error for a fault that occurs before the peer has proved its key.
 pub fn of_handshake(peer: &str, error: Error) -> ChannelError {
     match mistrust(&error) {
         Some(mistrust) => ChannelError::Unauthenticated { peer: peer.to_owned(), mistrust },
@@ -14,28 +14,28 @@ pub fn of_handshake(peer: &str, error: Error) -> ChannelError {
     }
 }
 
-/// A fault afterwards: bytes that the peer did not send so, or its word that ours did not arrive so. Whoever can alter
-/// bytes on the way can also cut the connection, so that both are the same loss.
+/// Returns the error for a later fault: bytes were altered on their way here, or the peer reports this of bytes from here. A
+/// party that can alter bytes can also cut the connection, so both count as the same loss.
 pub fn of_connection(peer: &str, error: Error) -> ChannelError {
     lost(peer)(io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-fn mistrust(error: &Error) -> Option<Mistrust> {
+fn mistrust(error: &Error) -> Option<AuthFailure> {
     Some(match error {
         Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
-            Mistrust::OtherKey
+            AuthFailure::OtherKey
         }
-        Error::InvalidCertificate(_) => Mistrust::NoProof,
+        Error::InvalidCertificate(_) => AuthFailure::NoProof,
         Error::NoCertificatesPresented
         | Error::PeerIncompatible(PeerIncompatible::IncorrectCertificateTypeExtension) => {
-            Mistrust::NoKey
+            AuthFailure::NoKey
         }
-        Error::AlertReceived(alert) if is_refusal(*alert) => Mistrust::OursRefused,
+        Error::AlertReceived(alert) if is_refusal(*alert) => AuthFailure::OursRefused,
         _ => return None,
     })
 }
 
-/// The alerts by which a peer says that it does not accept a key.
+/// Returns true for the alerts by which a peer says that it does not accept a key.
 fn is_refusal(alert: AlertDescription) -> bool {
     matches!(
         alert,

@@ -1,4 +1,4 @@
-//! From a socket to a channel, driven without blocking, and with a deadline.
+//! The way from a socket to a channel, driven without blocking, and with a deadline.
 //!
 //! ```text
 //!  connecting ──► opening: keys, then greetings ──► channel
@@ -17,27 +17,28 @@ use crate::framed::Carrier;
 use crate::identity::Identity;
 use crate::sleeper::Interest;
 
-/// A connection that opens.
+/// A connection whose handshake is in progress.
 #[derive(Debug)]
 pub struct Handshake {
     stage: Stage,
     peer: String,
     deadline_ns: u64,
-    /// Counts at the listener until the handshake ends.
+    /// A clone of the listener's permit, held until the handshake ends: the listener counts the clones to limit the
+    /// handshakes in progress. `None` if this process connects.
     permit: Option<Arc<()>>,
 }
 
-/// What has come of a handshake.
+/// The state of a handshake after a step.
 #[derive(Debug)]
 #[must_use]
 #[expect(
     clippy::large_enum_variant,
     reason = "it is taken apart at once, once for each connection"
 )]
-pub enum Progress {
-    /// It goes on when the descriptor is ready, or ends at the deadline.
+pub enum HandshakeProgress {
+    /// The handshake can continue when the descriptor is ready; it fails at the deadline.
     Pending,
-    /// The peer has proved its key, accepted ours, and speaks our versions.
+    /// The peer has proved its key, accepted the key of this process, and has the same versions.
     Done(TcpChannel),
 }
 
@@ -45,12 +46,12 @@ pub enum Progress {
 enum Stage {
     Connecting(TcpStream, Identity),
     Opening(Box<Opening>),
-    /// It has ended, one way or the other.
+    /// The handshake has succeeded or failed.
     Over,
 }
 
 impl Handshake {
-    /// Of a socket that began to connect.
+    /// Creates the handshake of a socket that began to connect.
     pub(super) fn connecting(
         identity: Identity,
         (socket, address): (TcpStream, SocketAddr),
@@ -60,7 +61,7 @@ impl Handshake {
         Self { stage, peer: address.to_string(), deadline_ns, permit: None }
     }
 
-    /// Of a socket that was accepted.
+    /// Creates the handshake of a socket that was accepted.
     pub(super) fn accepted(
         identity: &Identity,
         (socket, address): (TcpStream, SocketAddr),
@@ -72,14 +73,14 @@ impl Handshake {
         Ok(Self { stage, peer, deadline_ns, permit: Some(permit) })
     }
 
-    /// Goes on as far as it can without waiting. `now_ns` is the time on the clock that the deadline is of.
+    /// Advances without waiting. `now_ns` is the time on the clock of the deadline.
     ///
     /// # Errors
-    /// What is wrong with the peer or the way to it, or that the deadline has passed. It is the end of this handshake.
+    /// A fault of the peer or of the network, or the passed deadline. Any error ends this handshake.
     ///
     /// # Panics
-    /// The handshake has ended.
-    pub fn progress(&mut self, now_ns: u64) -> Result<Progress, ChannelError> {
+    /// If the handshake has ended.
+    pub fn progress(&mut self, now_ns: u64) -> Result<HandshakeProgress, ChannelError> {
         let mut stage = std::mem::replace(&mut self.stage, Stage::Over);
         let permit = self.permit.take();
         if let Stage::Connecting(socket, identity) = stage {
@@ -89,7 +90,7 @@ impl Handshake {
             && opening.progress()?
         {
             let Stage::Opening(opening) = stage else { unreachable!("it is opening") };
-            return Ok(Progress::Done(opening.finish()));
+            return Ok(HandshakeProgress::Done(opening.finish()));
         }
         assert!(!matches!(stage, Stage::Over), "a handshake that has ended goes on");
         if now_ns >= self.deadline_ns {
@@ -97,13 +98,13 @@ impl Handshake {
         }
         self.stage = stage;
         self.permit = permit;
-        Ok(Progress::Pending)
+        Ok(HandshakeProgress::Pending)
     }
 
-    /// What to watch; it stays the same, and is the channel's afterwards.
+    /// Returns the descriptor to watch. It stays the same, and becomes that of the channel.
     ///
     /// # Panics
-    /// The handshake has ended.
+    /// If the handshake has ended.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         match &self.stage {
@@ -113,7 +114,7 @@ impl Handshake {
         }
     }
 
-    /// What to watch it for; changes with each call of [`Handshake::progress`].
+    /// Returns the events to watch the descriptor for; each call of [`Handshake::progress`] may change them.
     #[must_use]
     pub fn interest(&self) -> Interest {
         match &self.stage {
@@ -123,13 +124,13 @@ impl Handshake {
         }
     }
 
-    /// When it ends at the latest, ns.
+    /// Returns the deadline, ns.
     #[must_use]
     pub fn deadline_ns(&self) -> u64 {
         self.deadline_ns
     }
 
-    /// The address of the peer, for messages.
+    /// Returns the address of the peer, for messages.
     #[must_use]
     pub fn peer(&self) -> &str {
         &self.peer

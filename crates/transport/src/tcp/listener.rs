@@ -1,4 +1,4 @@
-//! The side that is connected to.
+//! The listening side.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,74 +9,74 @@ use super::handshake::Handshake;
 use crate::error::ChannelError;
 use crate::identity::Identity;
 
-/// Handshakes of one listener at a time: so many strangers can make it hold something, at most about 80 KiB each. More
-/// wait in the kernel's queue.
+/// The largest number of handshakes in progress at one listener. It bounds the memory that unauthenticated peers can make the
+/// listener use: at most about 80 KiB each. Further connections wait in the kernel's queue.
 pub const HANDSHAKE_COUNT_MAX: usize = 256;
 
-/// Connections that wait in the kernel, as far as the system's own limit goes: all nodes of a large job may come at once.
+/// The length of the kernel's queue of connections, which the system may reduce: all nodes of a large job may connect at once.
 const QUEUE_COUNT_MAX: i32 = 4096;
 
-/// Takes connections at an address.
+/// A socket that accepts connections at an address.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     identity: Identity,
-    /// Each handshake in progress holds a clone.
+    /// The permit of which each handshake in progress holds a clone.
     permit: Arc<()>,
 }
 
-/// What became of a look at the listener's queue.
+/// The result of a check of the listener's queue.
 #[derive(Debug)]
 #[must_use]
 pub enum Accepted {
-    /// Somebody connected, and has to prove a key now.
+    /// A peer has connected and must now prove its key.
     Peer(Handshake),
-    /// Nobody waits.
-    Nobody,
-    /// [`HANDSHAKE_COUNT_MAX`] handshakes are in progress. The descriptor may be readable all the time: it should not be
-    /// watched before one of them has ended.
+    /// No connection waits.
+    Nothing,
+    /// [`HANDSHAKE_COUNT_MAX`] handshakes are in progress. The descriptor may stay readable, so the caller should not watch it
+    /// until one of them has ended.
     Full,
 }
 
 impl Listener {
-    /// Listens at an address; port 0 is any free one. `[::]` takes IPv4 as well.
+    /// Listens at an address; port 0 means any free port. `[::]` accepts IPv4 as well.
     ///
     /// # Errors
-    /// The address is not one of this machine, or in use (it may be free later).
+    /// The address is not one of this machine, or is in use (it may be free later).
     pub fn bind(address: SocketAddr, identity: Identity) -> Result<Self, ChannelError> {
         let deaf = |source| ChannelError::Deaf { address: address.to_string(), source };
         let socket = TcpListener::bind(address).map_err(deaf)?;
         socket.set_nonblocking(true).map_err(deaf)?;
-        // Once more, since the standard library keeps the queue short.
+        // A second call of `listen`, because the standard library sets a short queue.
         rustix::net::listen(&socket, QUEUE_COUNT_MAX).map_err(|error| deaf(error.into()))?;
         let address = socket.local_addr().map_err(deaf)?;
         Ok(Self { socket, address, identity, permit: Arc::new(()) })
     }
 
-    /// Where it listens, with the port that was chosen.
+    /// Returns the listening address, with the port that was chosen.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What to watch for readability.
+    /// Returns the descriptor to watch for readability.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Handshakes in progress.
+    /// Returns the number of handshakes in progress.
     #[must_use]
     pub fn handshake_count(&self) -> usize {
         Arc::strong_count(&self.permit) - 1
     }
 
-    /// Takes the next connection. Its handshake has to end before the deadline, a time of the caller's monotonic clock, ns.
+    /// Accepts the next connection. Its handshake must end before the deadline, a time of the caller's monotonic clock, ns.
     ///
     /// # Errors
-    /// [`ChannelError::Deaf`]: the system refuses, as when there are too many descriptors; the same may succeed later.
-    /// Any other: of this one connection.
+    /// [`ChannelError::Deaf`]: the system refuses, for example because too many descriptors are open; a later call may succeed.
+    /// Any other error concerns only this connection.
     pub fn accept(&self, deadline_ns: u64) -> Result<Accepted, ChannelError> {
         if self.handshake_count() >= HANDSHAKE_COUNT_MAX {
             return Ok(Accepted::Full);
@@ -86,12 +86,12 @@ impl Listener {
                 let limits = (Arc::clone(&self.permit), deadline_ns);
                 Ok(Accepted::Peer(Handshake::accepted(&self.identity, connection, limits)?))
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Accepted::Nobody),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Accepted::Nothing),
             Err(source) => Err(ChannelError::Deaf { address: self.address.to_string(), source }),
         }
     }
 
-    /// Passes over who has gone again while it waited.
+    /// Accepts the next connection, and skips those whose peers left while they waited.
     fn next(&self) -> io::Result<(TcpStream, SocketAddr)> {
         loop {
             match self.socket.accept() {

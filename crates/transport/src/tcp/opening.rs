@@ -1,4 +1,4 @@
-//! A connected socket whose ends do not trust each other yet: proves the keys, then exchanges greetings.
+//! A connected socket whose ends do not trust each other yet. Both prove their keys, then exchange greetings.
 
 use std::net::TcpStream;
 
@@ -13,7 +13,7 @@ use crate::framed::{Carrier, Framed};
 use crate::greeting::{self, GREETING_SIZE, Versions};
 use crate::identity::Identity;
 
-/// Required by the library, never sent and never looked at: a key says who a peer is.
+/// A name that the TLS library requires. It is neither sent nor checked, because a peer is identified by its key.
 const NAME: &str = "gristmill.invalid";
 
 /// The state between a socket and a channel.
@@ -23,12 +23,12 @@ pub struct Opening {
     listens: bool,
     has_greeted: bool,
     greeting: [u8; GREETING_SIZE],
-    /// How much of the peer's greeting has come.
+    /// Bytes of the peer's greeting that have come.
     greeting_size: usize,
 }
 
 impl Opening {
-    /// On the side that connected.
+    /// Creates the state of the connecting side.
     pub fn connected(
         identity: &Identity,
         stream: TcpStream,
@@ -40,7 +40,7 @@ impl Opening {
         Self::new(stream, tls.into(), peer, false)
     }
 
-    /// On the side that listens.
+    /// Creates the state of the listening side.
     pub fn accepted(
         identity: &Identity,
         stream: TcpStream,
@@ -63,15 +63,16 @@ impl Opening {
         Ok(Self { secure, listens, has_greeted: false, greeting, greeting_size: 0 })
     }
 
-    /// Goes as far as it can without waiting; `true`: both keys are proved and both ends have greeted.
+    /// Advances without waiting. Returns true once both keys are proved and both ends have greeted.
     pub fn progress(&mut self) -> Result<bool, ChannelError> {
         let is_heard = self.hear()?;
         let mut flushed = self.secure.push()?;
         if self.secure.is_handshaking() {
             return Ok(false);
         }
-        // The listening side knows that it is trusted when the handshake ends; the other one when it is greeted. It says
-        // nothing before: a listener that refuses it must find nothing unread, or the reason would be lost in a reset.
+        // The listening side knows that the peer accepts its key when the handshake ends; the connecting side knows it when the
+        // greeting comes. The connecting side sends nothing before that. If a listener refuses it, the listener must have no
+        // unread bytes: they would cause a reset, and the reason would be lost.
         if !self.has_greeted && (self.listens || is_heard) && flushed == Flushed::All {
             self.has_greeted = self.secure.carry(&greeting::encode(Versions::OURS))? > 0;
             flushed = self.secure.push()?;
@@ -79,18 +80,18 @@ impl Opening {
         if !is_heard || !self.has_greeted {
             return Ok(false);
         }
-        // Not before: the peer is to learn the reason as well.
+        // The comparison comes after this end's greeting, so that the peer can find the reason as well.
         self.compare()?;
         Ok(flushed == Flushed::All)
     }
 
-    /// Whom the channel belongs to from now on.
+    /// Turns the opened connection into its channel.
     pub fn finish(mut self) -> TcpChannel {
         self.secure.establish();
         Framed::new(self.secure)
     }
 
-    /// Takes in what has come; `true` when that is the whole greeting. What comes behind it is the channel's.
+    /// Reads what has come; returns true once the greeting is complete. The bytes behind the greeting belong to the channel.
     fn hear(&mut self) -> Result<bool, ChannelError> {
         while self.greeting_size < GREETING_SIZE {
             let arrived = self.secure.arrived()?;

@@ -1,4 +1,4 @@
-//! Bytes in order over a TCP socket, through TLS.
+//! A carrier of ordered bytes over a TCP socket with TLS.
 
 use std::fmt;
 use std::io::{self, BufRead, Read, Write};
@@ -14,13 +14,13 @@ use crate::channel::Flushed;
 use crate::error::{ChannelError, lost};
 use crate::framed::Carrier;
 
-/// Read from the socket at once, bytes. The library by itself would read 4 KiB at a time.
+/// The largest number of bytes of one read from the socket. The TLS library by itself would read 4 KiB at a time.
 const STAGING_SIZE: usize = 64 << 10;
-/// The same before the peer has proved its key: a handshake is smaller.
+/// The same limit before the peer has proved its key; a handshake is smaller.
 const HANDSHAKE_STAGING_SIZE: usize = 4 << 10;
-/// Encrypted at once, bytes: four of the largest records, one system call. More is not before the system has taken these.
-/// Each record is an allocation; an allocator that is given back 128 KiB at once returns them to the system, and the next
-/// ones cost a fault for each page: with 256 KiB, a third more processor time.
+/// The largest number of bytes encrypted at once: four of the largest records, one system call. Further bytes are encrypted
+/// only after the system has taken these. Each record is an allocation. If 128 KiB are freed at once, the allocator returns
+/// them to the system, and the next records cost one page fault a page: 256 KiB cost a third more processor time.
 const CARRIED_SIZE_MAX: usize = 64 << 10;
 
 /// A socket and the TLS over it.
@@ -28,14 +28,14 @@ pub struct Secure {
     socket: TcpStream,
     tls: Box<Connection>,
     peer: String,
-    /// Bytes from the socket, of which `staged` are to be decrypted.
+    /// Bytes from the socket; those in `staged` are not decrypted yet.
     staging: Vec<u8>,
     staged: Range<usize>,
-    /// The last read left nothing behind: the next one is spared until the descriptor says that there is more.
+    /// True if the last read emptied the socket. The next read is skipped; the descriptor reports when there is more.
     is_drained: bool,
     /// Decrypted bytes that are not consumed.
     readable: usize,
-    /// Bytes in records that the system has not taken as a whole.
+    /// Bytes in records that the system has not completely taken.
     held: usize,
     peer_has_closed: bool,
     is_established: bool,
@@ -44,9 +44,9 @@ pub struct Secure {
 }
 
 impl Secure {
-    /// Over a connected socket that never blocks.
+    /// Creates the carrier over a connected socket that never blocks.
     pub fn new(socket: TcpStream, mut tls: Connection, peer: String) -> Self {
-        // The bound is CARRIED_SIZE_MAX.
+        // The limit is CARRIED_SIZE_MAX.
         tls.set_buffer_limit(None);
         Self {
             socket,
@@ -64,18 +64,18 @@ impl Secure {
         }
     }
 
-    /// Whether one of the two ends has still to prove its key.
+    /// Returns true until both ends have proved their keys.
     pub fn is_handshaking(&self) -> bool {
         self.tls.is_handshaking()
     }
 
-    /// The peer has proved its key and said its version: from now on it is heard.
+    /// Marks the connection as established: the peer has proved its key and stated its versions.
     pub fn establish(&mut self) {
         self.is_established = true;
         self.staging.resize(STAGING_SIZE, 0);
     }
 
-    /// Reads from the socket; `false` where nothing is there.
+    /// Reads from the socket; returns false if no bytes are there.
     fn fill(&mut self) -> Result<bool, ChannelError> {
         if std::mem::take(&mut self.is_drained) {
             return Ok(false);
@@ -104,7 +104,7 @@ impl Secure {
         let state = match self.tls.process_new_packets() {
             Ok(state) => state,
             Err(error) => {
-                // The peer is told what is wrong, if there is room for that.
+                // This sends the peer the alert with the reason, if there is room for it.
                 let _ = self.push();
                 let fault =
                     if self.is_established { faults::of_connection } else { faults::of_handshake };

@@ -1,4 +1,4 @@
-//! What every TCP socket here is told, and writing without the signal that a broken connection sends.
+//! The options of every TCP socket here, and a writer that does not raise SIGPIPE.
 
 use std::io::{self, IoSlice, Write};
 use std::net::TcpStream;
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use rustix::net::{self, SendAncillaryBuffer, SendFlags, sockopt};
 
-/// A peer that says nothing for so long is asked whether it lives.
+/// The silence after which TCP probes a peer.
 const IDLE: Duration = Duration::from_secs(15);
-/// It is asked again after so long.
+/// The interval between probes.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// After so many questions without an answer it is lost.
+/// The number of unanswered probes after which the peer is lost.
 const QUESTION_COUNT: u32 = 3;
-/// A peer that does not take bytes for so long is lost, ms: the kernel's own patience is a quarter of an hour.
+/// The time after which a peer that takes no bytes is lost, ms. The kernel's default is a quarter of an hour.
 const UNTAKEN_MS: u32 = 30_000;
 
-/// Prepares a connected socket: it never blocks, sends at once, and finds out that its peer is gone.
+/// Prepares a connected socket: it never blocks, sends at once, and detects that its peer is gone.
 pub fn prepare(socket: &TcpStream) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     socket.set_nodelay(true)?;
@@ -27,7 +27,7 @@ pub fn prepare(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes to a socket; a broken connection is an error and no SIGPIPE, whatever the program does with signals.
+/// A writer to a socket. A broken connection is an error and never a SIGPIPE, whatever the program does with signals.
 pub struct Quiet<'a>(pub &'a TcpStream);
 
 impl Write for Quiet<'_> {

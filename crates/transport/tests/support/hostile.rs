@@ -1,4 +1,4 @@
-//! Peers that are not what they should be: TLS put together by hand, with any key, that takes any key.
+//! Peers that break the rules: TLS configured by hand, with any key, that accepts any key.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,8 +17,8 @@ use rustls::{
     ServerConnection, SignatureScheme, StreamOwned,
 };
 
-/// The two halves of a node key, read from its text without the crate's own parser: the nodes' private key, the client's
-/// public one.
+/// Returns the two halves of a node key, the nodes' private key and the client's public key. It reads them from the text of the
+/// key without the crate's own parser.
 pub fn halves(key: &NodeKey) -> ([u8; 32], [u8; 32]) {
     let text = key.to_text();
     let characters = text.strip_prefix("gristmill-node-1:").expect("a node key of version 1");
@@ -40,7 +40,7 @@ pub fn halves(key: &NodeKey) -> ([u8; 32], [u8; 32]) {
     (half(0), half(32))
 }
 
-/// What a hostile peer shows and signs with.
+/// Returns the key that a hostile peer shows and signs with.
 pub fn key(private: &[u8; 32], shown: Option<&[u8; 32]>) -> Arc<CertifiedKey> {
     let head = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
     let document = [&head[..], private].concat();
@@ -52,30 +52,30 @@ pub fn key(private: &[u8; 32], shown: Option<&[u8; 32]>) -> Arc<CertifiedKey> {
     Arc::new(CertifiedKey::new(vec![CertificateDer::from(other.unwrap_or(own))], signing))
 }
 
-/// How a hostile peer behaves.
+/// The behaviour of a hostile peer.
 #[derive(Debug, Clone)]
 pub struct Manners {
-    /// The key that it shows; none: it shows nothing.
+    /// The key that it shows; `None` means that it shows none.
     pub key: Option<Arc<CertifiedKey>>,
-    /// It speaks of raw public keys, and not of certificates.
+    /// True if it uses raw public keys instead of certificates.
     pub has_raw_keys: bool,
-    /// It asks for the other side's key.
+    /// True if it asks for the other side's key.
     pub asks: bool,
 }
 
 impl Manners {
-    /// As the protocol wants it, with this key.
+    /// Returns the behaviour that the protocol requires, with this key.
     pub fn good(key: Arc<CertifiedKey>) -> Self {
         Self { key: Some(key), has_raw_keys: true, asks: true }
     }
 }
 
-/// A hostile peer that connected.
+/// A hostile peer that connects.
 pub type Caller = StreamOwned<ClientConnection, TcpStream>;
 /// A hostile peer that listens.
 pub type Host = StreamOwned<ServerConnection, TcpStream>;
 
-/// Connects, and says hello when it is first written to or read from.
+/// Connects. It sends its hello at the first write or read.
 pub fn call(address: std::net::SocketAddr, manners: Manners) -> Caller {
     let config = ClientConfig::builder_with_provider(provider());
     let config = config.with_protocol_versions(&[&rustls::version::TLS13]).expect("it is built");
@@ -84,10 +84,10 @@ pub fn call(address: std::net::SocketAddr, manners: Manners) -> Caller {
     let config = config.with_client_cert_resolver(manners);
     let name = ServerName::try_from("gristmill.invalid").expect("a name");
     let tls = ClientConnection::new(Arc::new(config), name).expect("a configuration");
-    StreamOwned::new(tls, TcpStream::connect(address).expect("somebody listens"))
+    StreamOwned::new(tls, TcpStream::connect(address).expect("the node listens"))
 }
 
-/// Takes one connection.
+/// Accepts one connection.
 pub fn host(listener: &TcpListener, manners: Manners) -> Host {
     let config = ServerConfig::builder_with_provider(provider());
     let config = config.with_protocol_versions(&[&rustls::version::TLS13]).expect("it is built");
@@ -98,12 +98,12 @@ pub fn host(listener: &TcpListener, manners: Manners) -> Host {
         config.with_no_client_auth()
     };
     let tls = ServerConnection::new(Arc::new(config.with_cert_resolver(manners)));
-    let (socket, _) = listener.accept().expect("somebody connects");
+    let (socket, _) = listener.accept().expect("the client connects");
     StreamOwned::new(tls.expect("a configuration"), socket)
 }
 
-/// Talks until there is nothing more to say: whatever comes of it.
-pub fn talk(mut stream: impl Read + Write, words: &[u8]) {
+/// Writes `words`, then reads until the connection ends, and ignores errors.
+pub fn exchange(mut stream: impl Read + Write, words: &[u8]) {
     let _ = stream.write_all(words).and_then(|()| stream.flush());
     let _ = stream.read_to_end(&mut Vec::new());
 }

@@ -4,18 +4,18 @@
 pub mod hostile;
 
 use gristmill_transport::{
-    Accepted, Channel, ChannelError, ChunkHead, Connector, Fleet, Flushed, Handshake, Identity,
-    InprocChannel, Listener, Progress, TcpChannel, pair,
+    Accepted, Channel, ChannelError, ChunkHead, Connector, FleetKeys, Flushed, Handshake,
+    HandshakeProgress, Identity, InprocChannel, Listener, TcpChannel, pair,
 };
 
-/// A deadline that no test reaches: their clock stands at 0.
+/// A deadline that no test reaches, because the clock of the tests stays at 0.
 pub const NEVER_NS: u64 = u64::MAX;
 
 /// A kind of channel.
 pub trait Kind {
-    /// One end of it.
+    /// One end of the channel.
     type End: Channel + Send + 'static;
-    /// Two ends of one connection: a client's, a node's.
+    /// Connects a client's end and a node's end.
     fn pair() -> (Self::End, Self::End);
 }
 
@@ -23,7 +23,7 @@ pub trait Kind {
 pub struct NodeListens;
 /// TCP, where a node connects to the client that listens.
 pub struct ClientListens;
-/// Within one process.
+/// Both ends within one process.
 pub struct Inproc;
 
 impl Kind for NodeListens {
@@ -50,30 +50,30 @@ impl Kind for Inproc {
     }
 }
 
-/// Of the client and of a node of a new fleet.
+/// Returns the identities of the client and of a node of a new fleet.
 pub fn identities() -> (Identity, Identity) {
-    let fleet = Fleet::generate().expect("there is randomness");
+    let fleet = FleetKeys::generate().expect("there is randomness");
     (Identity::of_client(&fleet.client), Identity::of_node(&fleet.node))
 }
 
-/// A listener on a free port of this machine.
+/// Creates a listener on a free port of this machine.
 pub fn listen(identity: Identity) -> Listener {
     let address = "127.0.0.1:0".parse().expect("an address");
     Listener::bind(address, identity).expect("a port is free")
 }
 
-/// The next connection of a listener.
+/// Waits for the next connection of a listener.
 pub fn accept(listener: &Listener, deadline_ns: u64) -> Handshake {
     loop {
         match listener.accept(deadline_ns).expect("it can be accepted") {
             Accepted::Peer(handshake) => return handshake,
-            Accepted::Nobody => std::thread::yield_now(),
+            Accepted::Nothing => std::thread::yield_now(),
             Accepted::Full => panic!("too many handshakes"),
         }
     }
 }
 
-/// What becomes of two handshakes with each other.
+/// The outcome of one end's handshake.
 pub type Outcome = Result<TcpChannel, ChannelError>;
 
 /// Drives both ends of a connection until each has ended.
@@ -106,29 +106,29 @@ pub fn finish(handshake: &mut Handshake) -> Outcome {
 
 fn step(handshake: &mut Handshake) -> Option<Outcome> {
     match handshake.progress(0) {
-        Ok(Progress::Pending) => None,
-        Ok(Progress::Done(channel)) => Some(Ok(channel)),
+        Ok(HandshakeProgress::Pending) => None,
+        Ok(HandshakeProgress::Done(channel)) => Some(Ok(channel)),
         Err(error) => Some(Err(error)),
     }
 }
 
-/// Two ends that trust each other: who connected, who listened.
+/// Connects two ends that trust each other: the connecting one, the listening one.
 pub fn connect(connecting: Identity, listening: Identity) -> (TcpChannel, TcpChannel) {
     let (one, other) = meet(connecting, listening);
     (one.expect("the keys fit"), other.expect("the keys fit"))
 }
 
-/// A head with a number.
+/// Returns a head with a number.
 pub fn head(sequence: u64) -> ChunkHead {
     ChunkHead { kind: 1, sequence, acknowledged: 0 }
 }
 
-/// Flushes until everything is taken, while the other end reads nothing.
+/// Flushes until the system has taken everything, while the other end reads nothing.
 pub fn flush(channel: &mut impl Channel) {
     while channel.flush().expect("the connection lives") == Flushed::Some {}
 }
 
-/// Looks until a chunk has come.
+/// Polls until a chunk has come.
 pub fn receive(channel: &mut impl Channel) -> (ChunkHead, Vec<u8>) {
     let mut body = Vec::new();
     loop {
@@ -138,7 +138,7 @@ pub fn receive(channel: &mut impl Channel) -> (ChunkHead, Vec<u8>) {
     }
 }
 
-/// Looks until the connection has ended, dropping what comes before.
+/// Polls until the connection has ended, and drops all chunks that come before.
 pub fn end_of(channel: &mut impl Channel) -> ChannelError {
     let mut body = Vec::new();
     loop {

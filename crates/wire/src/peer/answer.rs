@@ -1,31 +1,31 @@
-//! How a task ended on another node.
+//! The report of one engine to another that a task has ended.
 
 use super::{MessageKind, Parted, Reader, put_bytes, put_words, write_message};
-use crate::{Attempt, Epoch, FrameError, SlotId, Span, TaskId, Temperature};
+use crate::{Attempt, Epoch, FrameError, SlotId, Span, TaskId, WorkerState};
 
-/// How it ended.
+/// The end of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum EndKind {
-    /// It returned: the value follows.
+    /// The task returned: the value follows.
     Returned = 1,
-    /// It raised: the exception follows.
+    /// The task raised: the exception follows.
     Raised = 2,
-    /// It was stopped on request while it ran.
+    /// The task was stopped on request while it ran.
     Stopped = 3,
-    /// Its deadline passed before it started.
+    /// The deadline passed before the task started.
     Expired = 4,
-    /// It ran out of time and was stopped: what it raised follows.
+    /// The task ran out of time and was stopped: the exception that it raised follows.
     TimedOut = 5,
-    /// It ran out of time and was killed.
+    /// The task ran out of time and was killed.
     Killed = 6,
-    /// It has not started and will not: it comes back.
+    /// The task has not started and will not start: its sender has it again.
     Unstarted = 7,
-    /// Its worker died while it ran: a [`LossFrame`] follows.
+    /// The worker died while the task ran: a [`LossFrame`] follows.
     Lost = 8,
-    /// It waits for a place below too many tasks that wait themselves.
+    /// The task cannot get a worker, because too many tasks that wait for their own tasks hold all workers.
     TooDeep = 9,
-    /// Nobody there can have its context: text follows.
+    /// No worker there can have the task's context: text follows.
     ContextFailed = 10,
 }
 
@@ -46,62 +46,64 @@ impl EndKind {
         })
     }
 
-    /// Whether bytes of the user's, or a text, follow.
+    /// Returns true if a payload follows: a value, an exception or text.
     #[must_use]
     pub const fn has_payload(self) -> bool {
         matches!(self, Self::Returned | Self::Raised | Self::TimedOut | Self::ContextFailed)
     }
 }
 
-/// The end of one task, read where it lies. Times are nanoseconds of the clock of whoever ran it; spans are of
-/// nanoseconds too.
+/// The end of one task, borrowed from the message. Times are nanoseconds of the clock of the engine that ran the task; spans
+/// are in nanoseconds too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerMessage<'a> {
-    /// Its id with whoever sent it.
+    /// The id that the sender of the task gave it.
     pub task: TaskId,
-    /// Which placement of it.
+    /// The placement of the task that this answer belongs to.
     pub attempt: Attempt,
-    /// How it ended.
+    /// The kind of end.
     pub end: EndKind,
-    /// When user code began; 0 if it did not.
+    /// The time at which user code began; 0 if it did not begin.
     pub started_ns: u64,
-    /// From the claim to the start.
+    /// The time from the claim to the start.
     pub claimed_before: Span,
-    /// How long user code ran.
+    /// The time that user code ran.
     pub ran: Span,
-    /// From the end of the run until its node knew.
+    /// The time from the end of the run until its node knew of it.
     pub published_after: Span,
-    /// How ready its worker was.
-    pub temperature: Temperature,
-    /// What it gave, by [`EndKind::has_payload`].
+    /// The readiness of the worker: hot, warm or cold.
+    pub worker_state: WorkerState,
+    /// The value, exception or text, if [`EndKind::has_payload`].
     pub payload: Parted<'a>,
-    /// How its worker died, by [`EndKind::Lost`].
+    /// The loss of the worker, if the end is [`EndKind::Lost`].
     pub loss: Option<LossFrame>,
 }
 
-/// How a worker died.
+/// A report on the death of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LossFrame {
-    /// Which kind of end, and the number that goes with it: the layer above names them.
+    /// The code of the cause; the layer above defines the codes.
     pub cause: u8,
-    /// A signal, or an exit code.
+    /// The signal or the exit code that belongs to the cause.
     pub number: i32,
-    /// The process.
+    /// The process id of the worker.
     pub pid: u32,
-    /// Its place.
+    /// The slot of the worker.
     pub slot: SlotId,
-    /// Which process of that place.
+    /// The number of the process in that slot.
     pub epoch: Epoch,
-    /// Whether for want of memory.
+    /// True if the system killed the worker because memory ran out.
     pub oom: bool,
-    /// Whether it was killed because of another task.
+    /// True if the worker was killed because of another task.
     pub is_bystander: bool,
-    /// The last lines of its standard error.
+    /// The last lines of the worker's standard error.
     pub detail: String,
+    /// The import that was in progress, as "importing module numpy"; empty if there was none.
+    pub loading: String,
 }
 
 impl<'a> AnswerMessage<'a> {
-    /// Appends an answer; `fill` appends the payload with [`Parted::put_head`], if the end has one.
+    /// Appends an answer. If the end has a payload, `fill` appends it with [`Parted::put_head`].
     #[inline]
     pub fn write(&self, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) -> usize {
         write_message(out, MessageKind::Answer, |out| {
@@ -111,7 +113,7 @@ impl<'a> AnswerMessage<'a> {
                     self.task.word(),
                     u64::from(self.attempt.0)
                         | ((self.end as u64) << 8)
-                        | ((self.temperature as u64) << 16)
+                        | ((self.worker_state as u64) << 16)
                         | (u64::from(self.published_after.bits()) << 32),
                     self.started_ns,
                     u64::from(self.claimed_before.bits()) | (u64::from(self.ran.bits()) << 32),
@@ -128,7 +130,7 @@ impl<'a> AnswerMessage<'a> {
     /// Reads an answer.
     ///
     /// # Errors
-    /// It is shorter than it says, or has an unknown end.
+    /// The answer is shorter than it states, or has an unknown end.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "fields of packed words")]
     pub fn read(body: &'a [u8]) -> Result<Self, FrameError> {
@@ -144,7 +146,7 @@ impl<'a> AnswerMessage<'a> {
             claimed_before: Span::from_bits(spans as u32),
             ran: Span::from_bits((spans >> 32) as u32),
             published_after: Span::from_bits((word >> 32) as u32),
-            temperature: Temperature::from_byte((word >> 16) as u8),
+            worker_state: WorkerState::from_byte((word >> 16) as u8),
             loss: if is_loss { Some(LossFrame::read(&mut reader)?) } else { None },
             payload: if end.has_payload() { Parted::read(&mut reader)? } else { Parted::default() },
         })
@@ -165,6 +167,7 @@ impl LossFrame {
             ],
         );
         put_bytes(out, self.detail.as_bytes());
+        put_bytes(out, self.loading.as_bytes());
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "fields of packed words")]
@@ -179,6 +182,7 @@ impl LossFrame {
             oom: what & (1 << 8) != 0,
             is_bystander: what & (1 << 9) != 0,
             detail: reader.text()?,
+            loading: reader.text()?,
         })
     }
 }
@@ -198,7 +202,7 @@ mod tests {
             claimed_before: Span::from_ticks(5),
             ran: Span::from_ticks(6),
             published_after: Span::from_ticks(7),
-            temperature: Temperature::Cold,
+            worker_state: WorkerState::Cold,
             payload: Parted::default(),
             loss,
         }
@@ -233,6 +237,7 @@ mod tests {
             oom: true,
             is_bystander: false,
             detail: "last words".to_owned(),
+            loading: "importing module numpy".to_owned(),
         };
         let mut chunk = Vec::new();
         answer(EndKind::Lost, Some(loss.clone())).write(&mut chunk, |_| {});

@@ -1,20 +1,21 @@
-//! Blobs: who lacks one, who has it, where it is to be fetched, and its bytes.
+//! Messages about blobs: requests for blobs, notices of where they are, and their bytes.
 //!
-//! Whoever lacks a blob drives: it says how much it has, and takes the bytes behind that from whoever it is told to. The
-//! same messages go between a node and its client and between two nodes, where [`BlobMessage::Need`] asks for the bytes.
+//! The receiver of a blob controls the transfer. It states how many bytes it has, and accepts the following bytes from the
+//! source that the client names. The same messages go between a node and its client and between two nodes. Between nodes,
+//! [`BlobMessage::Need`] asks for the bytes.
 
 use super::{MessageKind, Reader, put_bytes, put_words, write_message};
 use crate::{BlobName, Digest, FrameError};
 
-/// What became of the source that a blob came from last.
+/// The fault of the last source of a blob. An unknown byte in its place gives [`FrameError::UnknownVerdict`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Shortfall {
-    /// There was none, or it is not to blame.
+    /// There was no source, or it is not at fault.
     None = 0,
-    /// It cannot be reached, or does not give it.
+    /// The source cannot be reached, or does not provide the blob.
     Gone = 1,
-    /// All bytes came, and are others than those asked for.
+    /// All bytes came, but they are not those of the requested blob.
     Wrong = 2,
 }
 
@@ -29,56 +30,57 @@ impl Shortfall {
     }
 }
 
-/// A notice about a blob, or about all.
+/// A message about one blob, or about all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BlobMessage {
-    /// Other nodes can fetch here what is here. Said once, before anything else of blobs.
+    /// The port at which other nodes can fetch blobs from the sender, if any. Sent once, before any other message about blobs.
     Open {
-        /// The port; 0 is none.
+        /// The port; 0 means that other nodes cannot fetch blobs from the sender.
         port: u16,
     },
-    /// It is lacked here.
+    /// The sender needs a blob.
     Need {
-        /// Which.
+        /// The name of the blob.
         name: BlobName,
-        /// Bytes from its start that are here.
+        /// Bytes from the blob's start that the sender has.
         received: u64,
-        /// What became of the last source.
+        /// The fault of the last source.
         shortfall: Shortfall,
-        /// The same in words.
+        /// The fault, as readable text.
         text: String,
     },
-    /// All of it is here.
+    /// The sender has all of a blob.
     Have {
-        /// Which.
+        /// The digest of the blob.
         digest: Digest,
-        /// Bytes of it that came from other nodes, those included that came twice.
+        /// Bytes of the blob that came from other nodes, including those that came twice.
         fetched: u64,
     },
-    /// From who had it: it is not here any more. To who needs it: it cannot be had.
+    /// From a holder: it does not have the blob any more. To a receiver: the blob is not available.
     Dropped {
-        /// Which.
+        /// The digest of the blob.
         digest: Digest,
-        /// Why.
+        /// The reason.
         text: String,
     },
-    /// It is to be fetched from another node.
+    /// The receiver of this message is to fetch a blob from another node.
     Fetch {
-        /// Which.
+        /// The name of the blob.
         name: BlobName,
-        /// Where that node gives blobs, as `host:port`. None: the source of now is gone, and what is lacked is to be said
-        /// again.
+        /// The address at which that node serves blobs, as `host:port`. Empty if the current source is gone; the receiver then
+        /// answers with another [`BlobMessage::Need`].
         address: String,
     },
-    /// It was named in an answer, and is with whoever wanted the answer: for this answer it need not be kept any more.
+    /// The blob was named in an answer, and the engine that wanted the answer has it now. The node need not keep it for this
+    /// answer any more.
     Received {
-        /// Which.
+        /// The digest of the blob.
         digest: Digest,
     },
 }
 
 impl BlobMessage {
-    /// Appends the message.
+    /// Appends the message and returns its size, bytes.
     pub fn write(&self, out: &mut Vec<u8>) -> usize {
         match self {
             Self::Open { port } => {
@@ -109,10 +111,10 @@ impl BlobMessage {
         }
     }
 
-    /// Reads a message of this family; `None`: the kind is of another one.
+    /// Reads a message about blobs; returns `None` for other kinds.
     ///
     /// # Errors
-    /// It is shorter than it says, or names no known shortfall.
+    /// The message is shorter than it states, or has an unknown shortfall.
     #[expect(clippy::cast_possible_truncation, reason = "fields of a packed word")]
     pub fn read(kind: MessageKind, body: &[u8]) -> Result<Option<Self>, FrameError> {
         let mut reader = Reader::new(body);
@@ -146,14 +148,14 @@ fn read_name(reader: &mut Reader<'_>) -> Result<BlobName, FrameError> {
     BlobName::checked(reader.digest()?, reader.word()?)
 }
 
-/// Some bytes of a blob, read where they lie.
+/// Some bytes of a blob, borrowed from the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// Which blob.
+    /// The digest of the blob.
     pub digest: Digest,
-    /// Bytes of it before these.
+    /// Offset of these bytes in the blob.
     pub offset: u64,
-    /// These.
+    /// The bytes.
     pub bytes: &'a [u8],
 }
 

@@ -1,43 +1,43 @@
-//! Contexts of another engine: what their ids stand for, and what became of them.
+//! Contexts of another engine: the definitions of their ids, and their state.
 
 use super::{MessageKind, Reader, put_bytes, put_words, write_message};
-use crate::{ContextId, Demand, Digest, FrameError};
+use crate::{ContextId, Digest, FrameError, ResourceRequest};
 
-/// What a context id of the sender stands for from now on: before the first task that names it.
+/// The definition of a context id of the sender, valid from now on. It comes before the first task that names the id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextTerms<'a> {
     /// The id.
     pub context: ContextId,
-    /// Workers that have it at the same time, at most.
+    /// The largest number of workers that have the context at the same time.
     pub workers_max: u16,
-    /// Processes can be forked from one in which it was set up.
+    /// True if processes can be forked from one in which the context was set up.
     pub is_fork_safe: bool,
-    /// How long it is kept while nobody uses it.
+    /// Nanoseconds for which an unused context is kept.
     pub linger_ns: u64,
-    /// What each of its workers has besides a place, and how many places.
-    pub demand: Demand,
-    /// For messages.
+    /// Resources of each worker with the context; [`ResourceRequest::cores`] is the number of CPU slots.
+    pub demand: ResourceRequest,
+    /// The name, for messages.
     pub name: &'a [u8],
-    /// What a process with it sets up.
+    /// The setup that a process with the context runs.
     pub setup: &'a [u8],
-    /// The files that are to be at its node first: blobs of the sender.
+    /// The files that must be at its node first: blobs of the sender.
     pub files: Files<'a>,
 }
 
-/// What files are called.
+/// The digests of files.
 #[derive(Debug, Clone, Copy)]
 pub enum Files<'a> {
-    /// As a sender has them.
+    /// Digests as the sender holds them, for a message to write.
     Named(&'a [Digest]),
-    /// As they came.
+    /// Digests as the receiver finds them in a message, borrowed from it.
     Came(&'a [[u8; 32]]),
 }
 
 impl<'a> Files<'a> {
-    /// From names one after the other.
+    /// Reads digests that follow one another.
     ///
     /// # Errors
-    /// [`FrameError::Truncated`]: the last one is cut off.
+    /// [`FrameError::Truncated`]: the last digest is cut off.
     fn read(bytes: &'a [u8]) -> Result<Self, FrameError> {
         let (digests, rest) = bytes.as_chunks();
         if rest.is_empty() {
@@ -46,13 +46,13 @@ impl<'a> Files<'a> {
         Err(FrameError::Truncated { needed: bytes.len() - rest.len() + 32, found: bytes.len() })
     }
 
-    /// Appends their names, with the number of bytes in front.
+    /// Appends the digests, with their number of bytes in front.
     fn put(self, out: &mut Vec<u8>) {
         put_words(out, [self.iter().count() as u64 * 32]);
         self.iter().for_each(|digest| out.extend_from_slice(&digest.0));
     }
 
-    /// The names, in the sender's order.
+    /// Returns the digests in the sender's order.
     pub fn iter(self) -> impl Iterator<Item = Digest> + 'a {
         let (named, came) = match self {
             Self::Named(digests) => (digests, &[][..]),
@@ -76,17 +76,17 @@ impl PartialEq for Files<'_> {
 
 impl Eq for Files<'_> {}
 
-/// The bit of a context's id in a task that says that it is one of the receiver's own, which the receiver has told of.
+/// The bit of a context id in a task that marks a context that the receiver of the task defined.
 const OF_RECEIVER: u32 = 1 << 31;
 
 impl ContextId {
-    /// How a task names one of the receiver's own contexts.
+    /// Returns the id by which a task names one of the receiver's own contexts.
     #[must_use]
     pub const fn of_receiver(self) -> Self {
         Self(self.0 | OF_RECEIVER)
     }
 
-    /// Which of the receiver's own contexts it names, if it does.
+    /// Returns the receiver's own context that the id names, if it names one.
     #[must_use]
     pub const fn own(self) -> Option<Self> {
         if self.0 & OF_RECEIVER == 0 { None } else { Some(Self(self.0 & !OF_RECEIVER)) }
@@ -97,11 +97,12 @@ impl ContextId {
 const FORK_SAFE: u64 = 1 << 48;
 
 impl<'a> ContextTerms<'a> {
-    /// Appends the message.
+    /// Appends the message and returns its size, bytes.
     pub fn write(&self, out: &mut Vec<u8>) -> usize {
         write_message(out, MessageKind::DefineContext, |out| {
             let safety = if self.is_fork_safe { FORK_SAFE } else { 0 };
             let word = u64::from(self.context.0) | (u64::from(self.workers_max) << 32) | safety;
+            // The first word holds the GPUs and the CPU slots.
             let [gpus_and_places, memory] = self.demand.words();
             put_words(out, [word, self.linger_ns, gpus_and_places, memory]);
             put_bytes(out, self.name);
@@ -123,7 +124,7 @@ impl<'a> ContextTerms<'a> {
             workers_max: (word >> 32) as u16,
             is_fork_safe: word & FORK_SAFE != 0,
             linger_ns,
-            demand: Demand::from_words([gpus_and_places, memory]),
+            demand: ResourceRequest::from_words([gpus_and_places, memory]),
             name: reader.sized_bytes()?,
             setup: reader.sized_bytes()?,
             files: Files::read(reader.sized_bytes()?)?,
@@ -131,29 +132,29 @@ impl<'a> ContextTerms<'a> {
     }
 }
 
-/// What became of a context so far, where its tasks were sent.
+/// The state of a context at the engine that its tasks were sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ContextState {
-    /// Its id with whoever defined it.
+    /// The id that the engine that defined the context gave it.
     pub context: ContextId,
-    /// Workers that have it, or are to.
+    /// Workers that have the context or are about to get it.
     pub workers: u32,
-    /// Workers that came up with it.
+    /// Workers that started with the context.
     pub deployments: u64,
-    /// How often it was set up.
+    /// The number of times that the context was set up.
     pub setups: u64,
-    /// How long that took together, nanoseconds.
+    /// The time of all setups together, nanoseconds.
     pub setup_ns: u64,
-    /// Memory that the last setup left its process with, bytes.
+    /// Memory of the process after the last setup, bytes.
     pub memory: u64,
-    /// Calls of tasks that were submitted there, not by whoever is told.
+    /// Calls of tasks that were submitted at the sender of this state, not by its receiver.
     pub calls: u64,
-    /// How long those took together, nanoseconds.
+    /// The time of those calls together, nanoseconds.
     pub busy_ns: u64,
 }
 
 impl ContextState {
-    /// Appends the message.
+    /// Appends the message and returns its size, bytes.
     pub fn write(&self, out: &mut Vec<u8>) -> usize {
         write_message(out, MessageKind::ContextState, |out| {
             put_words(
@@ -205,7 +206,7 @@ mod tests {
             workers_max: u16::MAX,
             is_fork_safe: true,
             linger_ns: u64::MAX,
-            demand: Demand { cores: u16::MAX, gpus: 500, memory: u64::MAX },
+            demand: ResourceRequest { cores: u16::MAX, gpus: 500, memory: u64::MAX },
             name: b"model",
             setup: b"code",
             files: Files::Named(&[Digest([1; 32]), Digest([2; 32])]),
@@ -250,7 +251,7 @@ mod tests {
             workers_max: 2,
             is_fork_safe: true,
             linger_ns: 3,
-            demand: Demand { cores: 2, gpus: 1000, memory: 5 },
+            demand: ResourceRequest { cores: 2, gpus: 1000, memory: 5 },
             name: b"m",
             setup: b"",
             files: Files::default(),

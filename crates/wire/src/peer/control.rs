@@ -1,37 +1,37 @@
-//! Messages of fixed meaning and few words: beats, definitions, requests about tasks.
+//! Short messages: heartbeats, definitions, requests about tasks and leases.
 
 use super::{MessageKind, Reader, put_bytes, put_words, write_message};
 use crate::{Attempt, ContextId, FrameError, FunctionId, TaskId};
 
-/// A sign of life. Times are nanoseconds of the sender's clock.
+/// A heartbeat. Times are nanoseconds: `echo_ns` of the receiver's clock, all others of the sender's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Beat {
-    /// When it was sent.
+pub struct Heartbeat {
+    /// The time at which the heartbeat was sent.
     pub sent_ns: u64,
-    /// The other side's time in the last beat that came from there; 0 is none.
+    /// The `sent_ns` of the last heartbeat from the other side; 0 if none has come.
     pub echo_ns: u64,
-    /// How long ago that one came.
+    /// The time since that heartbeat came.
     pub held_ns: u64,
-    /// Tasks that wait here for a worker.
+    /// Tasks of the sender that wait for a worker.
     pub waiting: u32,
-    /// Tasks that workers have.
+    /// Tasks that workers of the sender have.
     pub running: u32,
-    /// Workers that are up.
+    /// Workers of the sender that are up.
     pub workers: u32,
-    /// How long tasks ran here so far, together, nanoseconds.
+    /// The time of all tasks that ran at the sender together, nanoseconds.
     pub busy_ns: u64,
 }
 
-impl Beat {
-    /// The same sign, with what `own` says of load.
+impl Heartbeat {
+    /// Returns a heartbeat with the times of `self` and the load (all other fields) of `own`.
     #[must_use]
     pub const fn with(self, own: Self) -> Self {
         Self { sent_ns: self.sent_ns, echo_ns: self.echo_ns, held_ns: self.held_ns, ..own }
     }
 
-    /// Appends the message.
+    /// Appends the message and returns its size, bytes.
     pub fn write(&self, out: &mut Vec<u8>) -> usize {
-        write_message(out, MessageKind::Beat, |out| {
+        write_message(out, MessageKind::Heartbeat, |out| {
             put_words(
                 out,
                 [
@@ -65,19 +65,19 @@ impl Beat {
     }
 }
 
-/// What a function id of the sender stands for from now on.
+/// The definition of a function id of the sender, valid from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Definition<'a> {
     /// The id.
     pub function: FunctionId,
-    /// What workers are told.
+    /// The definition that workers receive.
     pub definition: &'a [u8],
-    /// For messages.
+    /// The name, for messages.
     pub name: &'a [u8],
 }
 
 impl<'a> Definition<'a> {
-    /// Appends the message.
+    /// Appends the message and returns its size, bytes.
     pub fn write(&self, out: &mut Vec<u8>) -> usize {
         write_message(out, MessageKind::Define, |out| {
             put_words(out, [u64::from(self.function.0)]);
@@ -98,82 +98,112 @@ impl<'a> Definition<'a> {
     }
 }
 
-/// A request or a notice of a few words.
+/// A short request or notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Control {
-    /// A task is to be stopped, or not started.
+    /// The receiver is to stop a task, or not to start it.
     Stop {
-        /// Its id with whoever sent it.
+        /// The id that the sender of the task gave it.
         task: TaskId,
-        /// Which placement of it.
+        /// The placement of the task.
         attempt: Attempt,
-        /// From the interrupt to the kill.
+        /// The time from the interrupt to the kill.
         grace_ns: u64,
     },
-    /// A task is not to be started.
+    /// The receiver is not to start a task.
     Withdraw {
-        /// Its id with whoever sent it.
+        /// The id that the sender of the task gave it.
         task: TaskId,
-        /// Which placement of it.
+        /// The placement of the task.
         attempt: Attempt,
     },
-    /// A task that was to be withdrawn has started, or is over.
+    /// A task that was to be withdrawn has started, or has ended.
     Kept {
-        /// Its id with whoever sent it.
+        /// The id that the sender of the task gave it.
         task: TaskId,
-        /// Which placement of it.
+        /// The placement of the task.
         attempt: Attempt,
     },
-    /// So many tasks that have not started are wanted back.
+    /// The receiver is to give back tasks that have not started.
     Recall {
-        /// How many at most.
+        /// The largest number of tasks to give back.
         count: u32,
     },
-    /// Those that could be given back were.
+    /// The answer to a recall: all tasks that the sender could give back were given back before it.
     Recalled,
-    /// So many tasks that tasks submitted would be taken at a time: others have workers with nothing to do.
+    /// The sender would take nested tasks of the receiver, because workers of the sender or of its other peers are idle.
     Want {
-        /// How many; 0 is none any more.
+        /// The largest number of tasks at a time; 0 ends the request.
         count: u32,
     },
-    /// The lease is to last for so long from now on, if the node does.
+    /// A priority floor. No task of the context (with context 0, no task without a context) may begin below this priority,
+    /// except while another task waits for it.
+    Floor {
+        /// The context; 0 means none.
+        context: ContextId,
+        /// The lowest priority that may begin; `i32::MIN` admits every task.
+        priority: i32,
+        /// A higher floor for the sake of a task that needs several CPU slots; `i32::MIN` if there is none.
+        wide: i32,
+        /// The number of CPU slots that this task needs. If the node cannot free as many, `wide` does not apply.
+        places: u32,
+        /// The mark: the value of a counter on this link. Each later task of the context increments the counter, and
+        /// [`Control::Vacant`] names a value of it.
+        mark: u32,
+    },
+    /// Workers are idle because of a floor: all tasks up to `mark` that the floor admits have begun.
+    Vacant {
+        /// The context of the floor; 0 means none.
+        context: ContextId,
+        /// The number of workers.
+        count: u32,
+        /// The mark (see [`Control::Floor`]) of the last task of the context that has come, or of the floor if none has come.
+        mark: u32,
+    },
+    /// The client asks that the lease last this long from now on. The node may refuse.
     Extend {
-        /// Nanoseconds; `u64::MAX` is until it is given back.
+        /// Nanoseconds; `u64::MAX` means until it is given back.
         duration_ns: u64,
     },
-    /// For how long the lease lasts from now on; until it drains again tasks may be sent here.
+    /// The lease lasts this long from now on. The client may send tasks until the node sends another [`Control::Drain`].
     Lasts {
-        /// Nanoseconds; `u64::MAX` is until it is given back.
+        /// Nanoseconds; `u64::MAX` means until it is given back.
         duration_ns: u64,
     },
-    /// Nothing more is to be sent here, unless the lease is said to last longer.
+    /// The receiver is to send no more tasks, unless a later message extends the lease.
     Drain {
-        /// Why.
+        /// The reason.
         text: String,
     },
-    /// Nothing more will be sent there because of one drain: all that was has been.
+    /// The answer to one drain: the sender of this message sends no more tasks there, and has sent all earlier ones.
     Drained,
-    /// Nothing more will come.
+    /// The sender has sent its last message.
     End {
-        /// Why.
+        /// The reason.
         text: String,
     },
-    /// No task will name this context any more.
+    /// No task will name a function id of the sender any more.
+    ForgetFunction {
+        /// The id.
+        function: FunctionId,
+    },
+    /// No task will name a context any more.
     ForgetContext {
-        /// Its id with whoever defined it.
+        /// The id that the engine that defined the context gave it.
         context: ContextId,
     },
-    /// A lease is not given, or is over.
+    /// The sender refuses the handshake or the lease, or has ended the lease.
     Refuse {
-        /// Why.
+        /// The reason.
         text: String,
-        /// It will be refused again, and another one too: nothing changes while both ends are as they are.
+        /// True if the sender will also refuse the next request of the receiver, for any lease, unless one of the two
+        /// changes.
         is_final: bool,
     },
 }
 
 impl Control {
-    /// Appends the message.
+    /// Appends the message and returns its size, bytes.
     pub fn write(&self, out: &mut Vec<u8>) -> usize {
         match self {
             Self::Stop { task, attempt, grace_ns } => {
@@ -189,10 +219,22 @@ impl Control {
             }
             Self::Recall { count } => Self::write_count(out, MessageKind::Recall, *count),
             Self::Want { count } => Self::write_count(out, MessageKind::Want, *count),
+            Self::Floor { context, priority, wide, places, mark } => {
+                let floor = pair(priority.cast_unsigned(), wide.cast_unsigned());
+                let words = [floor, pair(*places, *mark), u64::from(context.0)];
+                write_message(out, MessageKind::Floor, |out| put_words(out, words))
+            }
+            Self::Vacant { context, count, mark } => {
+                let words = [pair(*count, *mark), u64::from(context.0)];
+                write_message(out, MessageKind::Vacant, |out| put_words(out, words))
+            }
             Self::Extend { duration_ns } => {
                 Self::write_time(out, MessageKind::Extend, *duration_ns)
             }
             Self::Lasts { duration_ns } => Self::write_time(out, MessageKind::Lasts, *duration_ns),
+            Self::ForgetFunction { function } => {
+                Self::write_count(out, MessageKind::ForgetFunction, function.0)
+            }
             Self::ForgetContext { context } => {
                 Self::write_count(out, MessageKind::ForgetContext, context.0)
             }
@@ -207,6 +249,7 @@ impl Control {
         }
     }
 
+    /// Appends a message whose body is one 32-bit number: a count, or the id of a function or context.
     fn write_count(out: &mut Vec<u8>, kind: MessageKind, count: u32) -> usize {
         write_message(out, kind, |out| put_words(out, [u64::from(count)]))
     }
@@ -223,7 +266,7 @@ impl Control {
         write_message(out, kind, |out| out.extend_from_slice(text.as_bytes()))
     }
 
-    /// Reads a message of this family; `None`: the kind is of another one.
+    /// Reads a control message; returns `None` for other kinds.
     ///
     /// # Errors
     /// [`FrameError::Truncated`].
@@ -248,8 +291,22 @@ impl Control {
             }
             MessageKind::Recall => Self::Recall { count: reader.word()? as u32 },
             MessageKind::Want => Self::Want { count: reader.word()? as u32 },
+            MessageKind::Floor => {
+                let [floor, counts, context] = reader.words()?;
+                let [priority, wide] = [floor, floor >> 32].map(|half| (half as u32).cast_signed());
+                let (places, mark) = (counts as u32, (counts >> 32) as u32);
+                Self::Floor { context: ContextId(context as u32), priority, wide, places, mark }
+            }
+            MessageKind::Vacant => {
+                let [counts, context] = reader.words()?;
+                let (count, mark) = (counts as u32, (counts >> 32) as u32);
+                Self::Vacant { context: ContextId(context as u32), count, mark }
+            }
             MessageKind::Extend => Self::Extend { duration_ns: reader.word()? },
             MessageKind::Lasts => Self::Lasts { duration_ns: reader.word()? },
+            MessageKind::ForgetFunction => {
+                Self::ForgetFunction { function: FunctionId(reader.word()? as u32) }
+            }
             MessageKind::ForgetContext => {
                 Self::ForgetContext { context: ContextId(reader.word()? as u32) }
             }
@@ -265,6 +322,10 @@ impl Control {
             _ => return Ok(None),
         }))
     }
+}
+
+const fn pair(low: u32, high: u32) -> u64 {
+    low as u64 | (high as u64) << 32
 }
 
 #[cfg(test)]
@@ -284,9 +345,18 @@ mod tests {
             Control::Recall { count: 5 },
             Control::Recalled,
             Control::Want { count: 7 },
+            Control::Floor {
+                context: ContextId(4),
+                priority: -3,
+                wide: i32::MIN,
+                places: 2,
+                mark: u32::MAX,
+            },
+            Control::Vacant { context: ContextId(4), count: 2, mark: 7 },
             Control::Extend { duration_ns: 8 },
             Control::Lasts { duration_ns: u64::MAX },
             Control::Drained,
+            Control::ForgetFunction { function: FunctionId(8) },
             Control::ForgetContext { context: ContextId(9) },
             Control::Drain { text: text() },
             Control::End { text: text() },
@@ -311,7 +381,7 @@ mod tests {
 
     #[test]
     fn beats_and_definitions_come_back() {
-        let beat = Beat {
+        let beat = Heartbeat {
             sent_ns: 1,
             echo_ns: 2,
             held_ns: 3,
@@ -325,14 +395,14 @@ mod tests {
         beat.write(&mut chunk);
         definition.write(&mut chunk);
         let bodies: Vec<_> = Messages::new(&chunk).map(|one| one.expect("whole").1).collect();
-        assert_eq!(Beat::read(bodies[0]), Ok(beat));
+        assert_eq!(Heartbeat::read(bodies[0]), Ok(beat));
         assert_eq!(Definition::read(bodies[1]), Ok(definition));
     }
 
     proptest! {
         #[test]
         fn any_body_decodes_or_is_refused(bytes: Vec<u8>) {
-            let _ = (Beat::read(&bytes), Definition::read(&bytes));
+            let _ = (Heartbeat::read(&bytes), Definition::read(&bytes));
             for kind in [
                 MessageKind::Stop,
                 MessageKind::Recall,

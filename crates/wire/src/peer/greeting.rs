@@ -1,4 +1,4 @@
-//! How two engines begin to talk: who they are, which lease they talk about, what the client wants run.
+//! The first messages between two engines: their identities, the lease they continue, and the client's request for a lease.
 
 use super::{MessageKind, Reader, put_bytes, put_words, write_message};
 use crate::{FrameError, WIRE_VERSION};
@@ -6,7 +6,7 @@ use crate::{FrameError, WIRE_VERSION};
 /// The first word of each connection.
 const MAGIC: u64 = u64::from_le_bytes(*b"gristml\0");
 
-/// Who speaks.
+/// The role of the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Role {
@@ -16,26 +16,26 @@ pub enum Role {
     Node = 2,
 }
 
-/// The first message of each connection, both ways. Nothing of the rest is read before both agree.
+/// The first message of each connection, both ways. An engine reads nothing else before both sides agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Greeting {
     /// The version of all layouts.
     pub wire_version: u32,
-    /// Who speaks.
+    /// The role of the sender.
     pub role: Role,
-    /// The interpreter, as in `3.11`: functions travel as its code.
+    /// The version of the interpreter, as in `3.11`: functions travel as its code.
     pub python: String,
-    /// The engine.
+    /// The version of the engine.
     pub engine: String,
-    /// What the speaker is called, for messages: host name and process.
+    /// The name of the sender, for messages: host name and process.
     pub name: String,
-    /// The lease that is talked about already; 0 is none yet. The client chooses the number.
+    /// The lease that the connection continues; 0 means none yet. The client chooses the number.
     pub lease: u64,
-    /// Chunks of it that came in.
+    /// Chunks of that lease that the sender has received.
     pub received: u64,
-    /// What a node offers: workers that can run at the same time, bytes of memory, GPUs.
+    /// The offer of a node: workers that can run at the same time, bytes of memory, GPUs.
     pub offer: [u64; 3],
-    /// Labels that its owner gave it, and other facts, as `name=value` lines.
+    /// Labels that the node's owner gave it, and other facts, as `name=value` lines.
     pub labels: String,
 }
 
@@ -59,10 +59,10 @@ impl Greeting {
         })
     }
 
-    /// Reads the message. Of another version of the layouts only the version is read.
+    /// Reads the message. If the version of the layouts differs, it reads only that version and the role.
     ///
     /// # Errors
-    /// It is none.
+    /// The message is not a greeting.
     #[expect(clippy::cast_possible_truncation, reason = "fields of packed words")]
     pub fn read(body: &[u8]) -> Result<Self, FrameError> {
         let mut reader = Reader::new(body);
@@ -102,44 +102,45 @@ impl Greeting {
     }
 }
 
-/// A client asks for a lease: the right to use workers of a node until it is given back, or until the client was not
-/// heard for `expiry_ns`.
+/// A client's request for a lease: the right to use workers of a node until the lease is given back, or until the node has not
+/// heard the client for `expiry_ns`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
-    /// The number that the client gives it; not 0.
+pub struct LeaseRequest {
+    /// The number that the client gives the lease; not 0.
     pub lease: u64,
-    /// How many workers; 0 is all that the node offers.
+    /// The number of workers; 0 means all that the node offers.
     pub workers: u32,
-    /// A worker is replaced after this many tasks; 0 is never.
+    /// The number of tasks after which a worker is replaced; 0 means never.
     pub tasks_per_worker: u32,
-    /// Longest silence before the lease ends by itself, nanoseconds.
+    /// The longest silence before the lease ends by itself, nanoseconds.
     pub expiry_ns: u64,
-    /// How often each side gives a sign of life, nanoseconds.
+    /// The interval between the heartbeats of each side, nanoseconds.
     pub beat_ns: u64,
-    /// How long the lease is wanted, nanoseconds; `u64::MAX` is until it is given back.
+    /// The duration that the client wants, nanoseconds; `u64::MAX` means until it is given back.
     pub duration_ns: u64,
-    /// Bytes of memory that its tasks may ask for together; 0 is its workers' part of what the node has.
+    /// Bytes of memory that its tasks may request together; 0 means its workers' part of the node's memory.
     pub memory: u64,
-    /// GPUs; `u32::MAX` is all that are free.
+    /// The number of GPUs; `u32::MAX` means all that are free.
     pub gpus: u32,
-    /// Bytes of blobs that it keeps in memory without need, and on disk; `u64::MAX` is what the node thinks right.
+    /// Bytes of unused blobs that the lease keeps in memory, and on disk; `u64::MAX` means the node's default.
     pub blob_limits: [u64; 2],
-    /// Bytes that contexts may take which nobody uses, with those that are used; `u64::MAX` is what the node thinks right.
+    /// The limit of the memory of all contexts, bytes; `u64::MAX` means the node's default. Above it, unused contexts are
+    /// dropped.
     pub context_memory: u64,
-    /// Each worker is an interpreter of its own.
+    /// True if each worker starts as a new interpreter.
     pub spawns_fresh: bool,
-    /// Less workers, memory or GPUs will not do.
+    /// True if the client does not accept fewer workers or GPUs, or less memory.
     pub is_exact: bool,
-    /// The interpreter that workers are, for the layer above.
+    /// The interpreter of the workers; the layer above defines the format.
     pub program: Vec<u8>,
-    /// The world that they find, for the layer above.
-    pub world: Vec<u8>,
+    /// The environment of the workers; the layer above defines the format.
+    pub worker_environment: Vec<u8>,
 }
 
-impl Ask {
+impl LeaseRequest {
     /// Appends the message.
     pub fn write(&self, out: &mut Vec<u8>) -> usize {
-        write_message(out, MessageKind::Ask, |out| {
+        write_message(out, MessageKind::LeaseRequest, |out| {
             put_words(
                 out,
                 [
@@ -157,7 +158,7 @@ impl Ask {
             put_words(out, self.blob_limits);
             put_words(out, [self.context_memory]);
             put_bytes(out, &self.program);
-            put_bytes(out, &self.world);
+            put_bytes(out, &self.worker_environment);
         })
     }
 
@@ -183,28 +184,28 @@ impl Ask {
             blob_limits: reader.words()?,
             context_memory: reader.word()?,
             program: reader.sized_bytes()?.to_vec(),
-            world: reader.sized_bytes()?.to_vec(),
+            worker_environment: reader.sized_bytes()?.to_vec(),
         })
     }
 }
 
-/// A lease is granted.
+/// A granted lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grant {
-    /// Its number.
+pub struct LeaseGrant {
+    /// The number of the lease.
     pub lease: u64,
-    /// How many workers it has.
+    /// The number of workers.
     pub workers: u32,
-    /// How long they can be used, nanoseconds; `u64::MAX` is until it is given back.
+    /// The time for which the workers can be used, nanoseconds; `u64::MAX` means until the lease is given back.
     pub ends_in_ns: u64,
-    /// Bytes of memory that its tasks may ask for; `u64::MAX` is not known.
+    /// Bytes of memory that its tasks may request; `u64::MAX` means unknown.
     pub memory: u64,
-    /// GPUs that its tasks may ask for, a bit each.
+    /// GPUs that its tasks may request, one bit each.
     pub gpus: u16,
 }
 
-impl Grant {
-    /// No worker: what a client gives its nodes.
+impl LeaseGrant {
+    /// A grant without workers, which a client gives its nodes.
     pub const NOTHING: Self =
         Self { lease: 0, workers: 0, ends_in_ns: u64::MAX, memory: 0, gpus: 0 };
 
@@ -250,7 +251,7 @@ mod tests {
 
     #[test]
     fn greetings_asks_and_grants_come_back() {
-        let ask = Ask {
+        let request = LeaseRequest {
             lease: 1,
             workers: 2,
             tasks_per_worker: 3,
@@ -264,20 +265,20 @@ mod tests {
             spawns_fresh: true,
             is_exact: false,
             program: b"program".to_vec(),
-            world: b"world".to_vec(),
+            worker_environment: b"world".to_vec(),
         };
-        let exact = Ask { spawns_fresh: false, is_exact: true, ..ask.clone() };
-        let grant = Grant { lease: 1, workers: 2, ends_in_ns: 3, memory: 4, gpus: 5 };
+        let exact = LeaseRequest { spawns_fresh: false, is_exact: true, ..request.clone() };
+        let grant = LeaseGrant { lease: 1, workers: 2, ends_in_ns: 3, memory: 4, gpus: 5 };
         let mut chunk = Vec::new();
         greeting().write(&mut chunk);
-        ask.write(&mut chunk);
+        request.write(&mut chunk);
         grant.write(&mut chunk);
         exact.write(&mut chunk);
         let bodies: Vec<_> = Messages::new(&chunk).map(|one| one.expect("whole").1).collect();
         assert_eq!(Greeting::read(bodies[0]), Ok(greeting()));
-        assert_eq!(Ask::read(bodies[1]), Ok(ask));
-        assert_eq!(Grant::read(bodies[2]), Ok(grant));
-        assert_eq!(Ask::read(bodies[3]), Ok(exact));
+        assert_eq!(LeaseRequest::read(bodies[1]), Ok(request));
+        assert_eq!(LeaseGrant::read(bodies[2]), Ok(grant));
+        assert_eq!(LeaseRequest::read(bodies[3]), Ok(exact));
     }
 
     #[test]
@@ -291,7 +292,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_body_decodes_or_is_refused(bytes: Vec<u8>) {
-            let _ = (Greeting::read(&bytes), Ask::read(&bytes), Grant::read(&bytes));
+            let _ = (Greeting::read(&bytes), LeaseRequest::read(&bytes), LeaseGrant::read(&bytes));
         }
     }
 }

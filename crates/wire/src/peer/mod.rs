@@ -1,9 +1,9 @@
-//! What engines on different nodes say to each other.
+//! Messages between engines on different nodes.
 //!
-//! Messages follow one another in a *chunk*, which a transport moves as a whole. Each is a word with its kind and size, and
-//! a body padded to 8 bytes. Both directions use the same messages: a client sends tasks to a node, and a node sends the
-//! tasks that its tasks submitted, and that it has no room for, to its client. Task ids, function ids and times are the
-//! sender's; an answer carries those of whoever sent the task.
+//! Messages follow one another in a *chunk*, which a transport moves as a whole. Each message is a word with its kind and size,
+//! and a body padded to 8 bytes. Both directions use the same messages. A client sends tasks to a node. A node sends its client
+//! those tasks that its own tasks submitted and that it has no room for. Task ids, function ids and times are the sender's; an
+//! answer carries the ids of the engine that sent the task.
 
 mod answer;
 mod blob;
@@ -17,8 +17,8 @@ mod task;
 pub use answer::{AnswerMessage, EndKind, LossFrame};
 pub use blob::{BlobMessage, Piece, Shortfall};
 pub use context::{ContextState, ContextTerms, Files};
-pub use control::{Beat, Control, Definition};
-pub use greeting::{Ask, Grant, Greeting, Role};
+pub use control::{Control, Definition, Heartbeat};
+pub use greeting::{Greeting, LeaseGrant, LeaseRequest, Role};
 pub use parted::{ParentResult, ParentResults, Part, Parted};
 pub use task::{TaskLimits, TaskMessage};
 
@@ -26,79 +26,85 @@ pub(crate) use reader::Reader;
 
 use crate::{FrameError, padded_size};
 
-/// What a message says.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum MessageKind {
-    /// Who speaks: the first one of each connection, both ways.
+    /// The identity of the sender: the first message of each connection, both ways.
     Greeting = 1,
-    /// A client asks for a lease.
-    Ask = 2,
-    /// It has it.
+    /// A client's request for a lease.
+    LeaseRequest = 2,
+    /// The grant of a lease.
     Grant = 3,
-    /// It does not get it, or does not have it any more: whether that is final, and text.
+    /// The refusal of a lease, or the end of one: a flag that says whether it is final, and text.
     Refuse = 4,
-    /// Nothing more will come: text says why.
+    /// The last message of the sender: text gives the reason.
     End = 5,
-    /// A sign of life, with times and load.
-    Beat = 6,
-    /// What a function id stands for from now on.
+    /// A heartbeat, with times and load.
+    Heartbeat = 6,
+    /// The definition of a function id, valid from now on.
     Define = 7,
-    /// A task to be run.
+    /// A task to run.
     Task = 8,
-    /// How one ended.
+    /// The end of a task.
     Answer = 9,
-    /// A task is to be stopped, or not started.
+    /// A request to stop a task, or not to start it.
     Stop = 10,
-    /// So many tasks that have not started are wanted back.
+    /// A request to give back up to so many tasks that have not started.
     Recall = 11,
-    /// Those that could be given back were.
+    /// The answer to a recall: all tasks that the sender could give back were given back before it.
     Recalled = 12,
-    /// Nothing more is to be sent here: text says why.
+    /// A request to send no more tasks: text gives the reason.
     Drain = 13,
-    /// A task is not to be started; it is answered, or kept.
+    /// A request not to start a task. The receiver answers the task as not started, or with `Kept`.
     Withdraw = 14,
-    /// A task that was to be withdrawn has started, or is over.
+    /// A task that was to be withdrawn has started, or has ended.
     Kept = 15,
-    /// Nothing more will be sent there: all that was has been.
+    /// The answer to a drain: the sender sends no more tasks there, and has sent all earlier ones.
     Drained = 16,
-    /// So many tasks that tasks submitted would be taken at a time.
+    /// The number of nested tasks that the sender would take at a time.
     Want = 17,
-    /// A lease is to last for so long from now on.
+    /// A request that the lease last this long from now on.
     Extend = 23,
-    /// For how long a lease lasts from now on.
+    /// The time that the lease lasts from now on.
     Lasts = 24,
-    /// A blob is lacked here.
+    /// The sender needs a blob.
     Need = 18,
-    /// It is here.
+    /// The sender has all of a blob.
     Have = 19,
-    /// It is not here any more, or cannot be had: text says why.
+    /// The blob is no longer there, or is not available: text gives the reason.
     Dropped = 20,
-    /// It is to be fetched from another node.
+    /// A request to fetch a blob from another node.
     Fetch = 21,
-    /// Some of its bytes.
+    /// Some bytes of a blob.
     Piece = 22,
-    /// All bytes of a result have come.
+    /// The notice that all bytes of a result have come.
     Received = 25,
-    /// Where nodes fetch blobs from this one.
+    /// The port at which other nodes fetch blobs from the sender.
     Open = 26,
-    /// What a context id stands for from now on.
+    /// The definition of a context id, valid from now on.
     DefineContext = 27,
-    /// No task will name it any more.
+    /// The notice that no task will name a context any more.
     ForgetContext = 28,
-    /// What became of it so far.
+    /// The state of a context at the sender.
     ContextState = 29,
+    /// The notice that no task will name a function id any more.
+    ForgetFunction = 30,
+    /// A priority below which no task may begin.
+    Floor = 31,
+    /// The number of workers that have nothing to do because of that floor.
+    Vacant = 32,
 }
 
 impl MessageKind {
     const fn from_byte(byte: u8) -> Result<Self, FrameError> {
         Ok(match byte {
             1 => Self::Greeting,
-            2 => Self::Ask,
+            2 => Self::LeaseRequest,
             3 => Self::Grant,
             4 => Self::Refuse,
             5 => Self::End,
-            6 => Self::Beat,
+            6 => Self::Heartbeat,
             7 => Self::Define,
             8 => Self::Task,
             9 => Self::Answer,
@@ -122,6 +128,9 @@ impl MessageKind {
             27 => Self::DefineContext,
             28 => Self::ForgetContext,
             29 => Self::ContextState,
+            30 => Self::ForgetFunction,
+            31 => Self::Floor,
+            32 => Self::Vacant,
             other => return Err(FrameError::UnknownKind(other)),
         })
     }
@@ -130,10 +139,19 @@ impl MessageKind {
 /// Bytes of the word in front of each message.
 pub const MESSAGE_HEAD_SIZE: usize = 8;
 
-/// The largest message, with its head: its size is a number of 32 bits.
+/// The size of the largest message, with its head: the size of a body has 32 bits.
 pub const MESSAGE_SIZE_MAX: usize = MESSAGE_HEAD_SIZE + padded_size(u32::MAX as usize);
 
-/// Appends a message whose body is what `fill` appends. Gives its size; it must be less than 4 GiB.
+/// Returns the word in front of a message: the size of its body and its kind.
+fn message_head(size: usize, kind: MessageKind) -> u64 {
+    let size = u32::try_from(size).expect("the body of a message is smaller than 4 GiB");
+    u64::from(size) | ((kind as u64) << 32)
+}
+
+/// Appends a message whose body is the bytes that `fill` appends. Returns the size of the message.
+///
+/// # Panics
+/// If the body has 4 GiB or more: its size would be cut, and the peer would read the rest as other messages.
 pub fn write_message(
     out: &mut Vec<u8>,
     kind: MessageKind,
@@ -143,24 +161,24 @@ pub fn write_message(
     out.extend_from_slice(&[0; MESSAGE_HEAD_SIZE]);
     fill(out);
     let size = out.len() - start - MESSAGE_HEAD_SIZE;
-    let word = (size as u64 & u64::from(u32::MAX)) | ((kind as u64) << 32);
+    let word = message_head(size, kind);
     out[start..start + MESSAGE_HEAD_SIZE].copy_from_slice(&word.to_le_bytes());
     out.resize(start + MESSAGE_HEAD_SIZE + padded_size(size), 0);
     out.len() - start
 }
 
-/// The messages of a chunk, in order. After an error nothing more comes.
+/// The messages of a chunk, in order. The iterator ends after the first error.
 #[derive(Debug, Clone)]
 pub struct Messages<'a>(&'a [u8]);
 
 impl<'a> Messages<'a> {
-    /// Reads a chunk.
+    /// Creates an iterator over the messages of a chunk.
     #[must_use]
     pub const fn new(chunk: &'a [u8]) -> Self {
         Self(chunk)
     }
 
-    /// Bytes behind those that were read.
+    /// Returns the number of bytes not read yet.
     #[must_use]
     pub const fn left(&self) -> usize {
         self.0.len()
@@ -202,7 +220,7 @@ pub(crate) fn put_words<const N: usize>(out: &mut Vec<u8>, words: [u64; N]) {
     }
 }
 
-/// Appends the size of some bytes, and those, padded.
+/// Appends the size of `bytes`, then `bytes`, padded.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_words(out, [bytes.len() as u64]);
     out.extend_from_slice(bytes);
@@ -213,6 +231,18 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_largest_body_has_its_whole_size_in_the_head() {
+        let max = u32::MAX as usize;
+        assert_eq!(message_head(max, MessageKind::Recall), 11 << 32 | u64::from(u32::MAX));
+    }
+
+    #[test]
+    #[should_panic(expected = "smaller than 4 GiB")]
+    fn a_body_of_4_gib_is_not_cut() {
+        let _ = message_head(1 << 32, MessageKind::Recall);
+    }
 
     #[test]
     fn golden_message() {

@@ -1,4 +1,4 @@
-//! A payload on its way to another node: encoded bytes, and the large parts that they name by index.
+//! The format of a payload between nodes: encoded bytes, and the large parts that they name by index.
 
 use super::{Reader, put_words};
 use crate::{Attempt, BlobName, FrameError, TaskId, padded_size};
@@ -8,12 +8,12 @@ use crate::{Attempt, BlobName, FrameError, TaskId, padded_size};
 pub enum Part<'a> {
     /// Its bytes.
     Bytes(&'a [u8]),
-    /// What they are called: whoever reads this has them, or asks for them.
+    /// The name of a blob. The receiver has the blob, or asks for it.
     Blob(BlobName),
 }
 
 impl<'a> Part<'a> {
-    /// The bytes, if they are here.
+    /// Returns the bytes, unless the part is a name.
     #[must_use]
     pub const fn bytes(&self) -> Option<&'a [u8]> {
         if let Self::Bytes(bytes) = self { Some(bytes) } else { None }
@@ -29,15 +29,15 @@ impl<'a> Part<'a> {
     }
 }
 
-/// In the word with a part's size: a digest follows, and no bytes.
+/// The bit in the word with a part's size that says that a digest follows instead of bytes.
 const NAMED: u64 = 1 << 63;
 
 /// Encoded bytes and their parts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Parted<'a> {
-    /// The bytes.
+    /// The encoded bytes.
     pub bytes: &'a [u8],
-    /// What they name, in order; most have none.
+    /// The parts that the bytes name, in order; most payloads have none.
     pub parts: Vec<Part<'a>>,
 }
 
@@ -48,13 +48,13 @@ impl<'a> Parted<'a> {
         Self::put_head(out, bytes, 0);
     }
 
-    /// Appends bytes and says how many parts follow, which [`Self::put_part`] appends.
+    /// Appends bytes and the number of parts, which the caller then appends with [`Self::put_part`] or [`Self::put_name`].
     ///
     /// # Panics
-    /// With 4 GiB of bytes, or as many parts.
+    /// If there are 4 GiB of bytes or more, or 2^32 parts or more.
     #[inline]
     pub fn put_head(out: &mut Vec<u8>, bytes: &[u8], part_count: usize) {
-        let size = u32::try_from(bytes.len()).expect("what is large travels in parts");
+        let size = u32::try_from(bytes.len()).expect("a large value is sent in parts");
         let count = u32::try_from(part_count).expect("fewer parts than bytes");
         put_words(out, [u64::from(size) | (u64::from(count) << 32)]);
         out.extend_from_slice(bytes);
@@ -75,7 +75,7 @@ impl<'a> Parted<'a> {
         out.extend_from_slice(&name.digest.0);
     }
 
-    /// Whether some parts are named only.
+    /// Returns true if a part is only a name.
     #[must_use]
     pub fn has_names(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Blob(_)))
@@ -100,11 +100,11 @@ impl<'a> Parted<'a> {
 pub enum ParentResult<'a> {
     /// The value.
     Value(Parted<'a>),
-    /// What another task gives that the same sender has sent to the same receiver.
+    /// The result of another task, which the same sender has sent to the same receiver.
     Of(TaskId, Attempt),
 }
 
-/// In place of a number of parts: no value, but a task.
+/// The marker in the place of the number of parts that says that a task follows instead of a value.
 const REFERENCE: u32 = u32::MAX;
 
 impl<'a> ParentResult<'a> {
@@ -127,11 +127,11 @@ impl<'a> ParentResult<'a> {
     }
 }
 
-/// Several of them, one after the other.
+/// An iterator over consecutive parent results.
 #[derive(Debug, Clone)]
 pub struct ParentResults<'a> {
     pub(super) reader: Reader<'a>,
-    pub(super) left: u16,
+    pub(super) left: u32,
 }
 
 impl<'a> Iterator for ParentResults<'a> {

@@ -1,4 +1,4 @@
-//! Takes words and bytes from the front of a message's body; nothing is ever read beyond its end.
+//! A reader that takes words and bytes from the front of a message's body and never reads beyond its end.
 
 use crate::{Digest, FrameError, padded_size};
 
@@ -34,7 +34,7 @@ impl<'a> Reader<'a> {
         Ok(words)
     }
 
-    /// Bytes that are padded to a word, unless the end comes first.
+    /// Reads `size` bytes, and skips their padding to a word unless the body ends first.
     #[inline]
     pub fn bytes(&mut self, size: usize) -> Result<&'a [u8], FrameError> {
         let bytes = self.0.get(..size).ok_or(self.short(size))?;
@@ -42,20 +42,20 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// Bytes with their size in front.
+    /// Reads a size and that many bytes.
     pub fn sized_bytes(&mut self) -> Result<&'a [u8], FrameError> {
         let size = self.word()?;
         self.bytes(usize::try_from(size).map_err(|_| self.short(usize::MAX))?)
     }
 
-    /// The name of a blob.
+    /// Reads the digest of a blob.
     pub fn digest(&mut self) -> Result<Digest, FrameError> {
         let (digest, rest) = self.0.split_first_chunk::<32>().ok_or(self.short(32))?;
         self.0 = rest;
         Ok(Digest(*digest))
     }
 
-    /// Text with its size in front; what is no text becomes marks of replacement.
+    /// Reads a size and that much text; invalid UTF-8 becomes replacement characters.
     pub fn text(&mut self) -> Result<String, FrameError> {
         Ok(String::from_utf8_lossy(self.sized_bytes()?).into_owned())
     }

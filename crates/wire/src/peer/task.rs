@@ -1,65 +1,67 @@
-//! A task on its way to another node.
+//! The message that sends a task to another node.
 
 use super::{MessageKind, ParentResults, Parted, Reader, put_words, write_message};
-use crate::{Attempt, ContextId, Demand, FrameError, FunctionId, TaskId};
+use crate::{Attempt, ContextId, FrameError, FunctionId, PARENTS_MAX, ResourceRequest, TaskId};
 
-/// What a task asks for besides its call. Times are nanoseconds; `u64::MAX` is none.
+/// Limits and resources of a task, besides its call. Times are nanoseconds; `u64::MAX` means none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskLimits {
-    /// How much of the time was left in which it may start, when it was sent: clocks of two nodes do not agree.
+    /// The time left in which the task may start, as of its sending. It is relative because the clocks of two nodes differ.
     pub deadline_left_ns: u64,
-    /// Longest run, from its start.
+    /// The longest time that the task may run, from its start.
     pub timeout_ns: u64,
-    /// From an interrupt to the kill.
+    /// The time from an interrupt to the kill.
     pub grace_ns: u64,
-    /// Higher is placed earlier.
+    /// The priority; tasks of higher priority are placed earlier.
     pub priority: i32,
-    /// The context it runs in.
+    /// The context that the task runs in.
     pub context: ContextId,
-    /// What it needs besides a worker.
-    pub demand: Demand,
+    /// Resources that the task needs besides a worker.
+    pub demand: ResourceRequest,
 }
 
-/// A task, read where it lies.
+/// A task, borrowed from the message.
 #[derive(Debug, Clone)]
 pub struct TaskMessage<'a> {
-    /// Its id with whoever sent it.
+    /// The id that the sender gave the task.
     pub task: TaskId,
-    /// What to call, as defined by whoever sent it.
+    /// The function to call, by the sender's id.
     pub function: FunctionId,
-    /// Which placement of it this is.
+    /// The placement of the task that this message belongs to.
     pub attempt: Attempt,
-    /// A large result may stay with whoever runs it, until it is asked for.
+    /// True if a large result may stay with the receiver until the sender asks for it.
     pub may_stay: bool,
-    /// What else it asks for; none is all defaults.
+    /// Limits and resources; `None` means all defaults.
     pub limits: Option<TaskLimits>,
-    /// Results that its arguments name by index.
+    /// Results that the arguments name by index.
     pub parents: ParentResults<'a>,
     /// Encoded arguments.
     pub payload: Parted<'a>,
 }
 
-/// The task has limits.
+/// The flag of a task with limits.
 const LIMITED: u64 = 1 << 40;
-/// A large result may stay.
+/// The flag of a task whose large result may stay.
 const MAY_STAY: u64 = 1 << 41;
+/// The value instead of the number of parents if a separate word holds that number.
+const COUNTED_BEHIND: u32 = 0xFFFF;
 
 impl<'a> TaskMessage<'a> {
-    /// Appends a task; `fill` appends `parent_count` results, then the arguments, with [`Parted::put_head`]. Gives the
-    /// message's size.
+    /// Appends a task. `fill` appends `parent_count` results, then the arguments, with [`Parted::put_head`]. Returns the
+    /// message's size. If 16 bits are too few for the number of parents, a separate word behind the limits holds it.
     #[inline]
     pub fn write(
         out: &mut Vec<u8>,
         (task, function, attempt): (TaskId, FunctionId, Attempt),
         limits: Option<&TaskLimits>,
-        (parent_count, may_stay): (u16, bool),
+        (parent_count, may_stay): (u32, bool),
         fill: impl FnOnce(&mut Vec<u8>),
     ) -> usize {
         let word = u64::from(function.0)
             | (u64::from(attempt.0) << 32)
             | if limits.is_some() { LIMITED } else { 0 }
             | if may_stay { MAY_STAY } else { 0 }
-            | (u64::from(parent_count) << 48);
+            | (u64::from(parent_count.min(COUNTED_BEHIND)) << 48);
         write_message(out, MessageKind::Task, |out| {
             put_words(out, [task.word(), word]);
             if let Some(limits) = limits {
@@ -69,6 +71,9 @@ impl<'a> TaskMessage<'a> {
                 put_words(out, times);
                 put_words(out, limits.demand.words());
             }
+            if parent_count >= COUNTED_BEHIND {
+                put_words(out, [u64::from(parent_count)]);
+            }
             fill(out);
         })
     }
@@ -76,7 +81,7 @@ impl<'a> TaskMessage<'a> {
     /// Reads a task.
     ///
     /// # Errors
-    /// [`FrameError::Truncated`]: it is shorter than it says.
+    /// [`FrameError::Truncated`]: the task is shorter than it states; [`FrameError::TooManyParents`].
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "fields of packed words")]
     pub fn read(body: &'a [u8]) -> Result<Self, FrameError> {
@@ -92,10 +97,17 @@ impl<'a> TaskMessage<'a> {
                 grace_ns,
                 priority: (urgency as u32).cast_signed(),
                 context: ContextId((urgency >> 32) as u32),
-                demand: Demand::from_words(reader.words()?),
+                demand: ResourceRequest::from_words(reader.words()?),
             })
         };
-        let left = (word >> 48) as u16;
+        let mut left = (word >> 48) as u32;
+        if left == COUNTED_BEHIND {
+            let [count] = reader.words()?;
+            if count > u64::from(PARENTS_MAX) {
+                return Err(FrameError::TooManyParents { count });
+            }
+            left = count as u32;
+        }
         let parents = ParentResults { reader: reader.clone(), left };
         let mut behind = parents.clone();
         for parent in behind.by_ref() {
@@ -140,7 +152,7 @@ mod tests {
             grace_ns: 3,
             priority: -4,
             context: ContextId(5),
-            demand: Demand { cores: 6, gpus: 7, memory: 8 },
+            demand: ResourceRequest { cores: 6, gpus: 7, memory: 8 },
         };
         let mut chunk = Vec::new();
         let name = (TaskId::new(1, 2), FunctionId(3), Attempt(4));
@@ -163,11 +175,38 @@ mod tests {
         assert_eq!(parents[2], value(b"second".as_slice(), vec![Part::Bytes(b"big")]));
     }
 
+    #[test]
+    fn any_number_of_parents_up_to_the_bound_comes_back() {
+        for count in [0xFFFE, 0xFFFF, 0x1_0000, 70_000] {
+            let mut chunk = Vec::new();
+            let name = (TaskId::new(1, 2), FunctionId(3), Attempt(4));
+            TaskMessage::write(&mut chunk, name, None, (count, false), |out| {
+                for parent in 0..count {
+                    ParentResult::put_task(out, TaskId::new(parent, 0), Attempt(0));
+                }
+                Parted::put_plain(out, b"arguments");
+            });
+            let (_, body) = Messages::new(&chunk).next().expect("one").expect("whole");
+            let task = TaskMessage::read(body).expect("it decodes");
+            assert_eq!(task.parents.count(), count as usize);
+            assert_eq!(task.payload.bytes, b"arguments");
+        }
+    }
+
+    #[test]
+    fn more_parents_than_a_task_can_have_are_refused() {
+        let mut body = Vec::new();
+        put_words(&mut body, [0, u64::from(COUNTED_BEHIND) << 48, u64::from(PARENTS_MAX) + 1]);
+        let refused = TaskMessage::read(&body).err();
+        assert_eq!(refused, Some(FrameError::TooManyParents { count: 1 << 24 }));
+    }
+
     proptest! {
         #[test]
         fn any_body_decodes_or_is_refused(bytes: Vec<u8>) {
             if let Ok(task) = TaskMessage::read(&bytes) {
-                prop_assert!(task.parents.count() <= usize::from(u16::MAX));
+                let (count, least) = (task.parents.count(), size_of::<u64>());
+                prop_assert!(count * least <= bytes.len());
             }
         }
     }

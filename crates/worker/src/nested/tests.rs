@@ -1,29 +1,28 @@
-//! A worker whose task waits: what runs below it, and what does not.
+//! Tests of a worker whose task waits: which tasks run below it and which do not.
 
 use std::cell::{Cell, RefCell};
-use std::os::fd::AsFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gristmill_shm::{ClientArena, ClientLane, Segment, SegmentOptions, TakeBack, WorkerArena};
+use gristmill_shm::{ClientArena, ClientEnds, Segment, SegmentOptions, TakeBack, WorkerArena};
 use gristmill_wire::{
     ANSWER_WORDS, AnswerFrame, Attempt, Epoch, FunctionId, PayloadKind, ReplyKind, SlotId,
     TaskFlags, TaskFrame, Verdict,
 };
 
 use super::*;
-use crate::{Call, Reply, WorkerOptions};
+use crate::{Reply, TaskCall, WorkerOptions};
 
-/// Function 1 submits and waits, with what the test lets the client do meanwhile; others return at once.
+/// A callee whose function 1 submits and waits while the client does what the test says; others return at once.
 struct Waiting {
     worker: RefCell<Weak<Worker<Self>>>,
-    client: RefCell<ClientLane>,
-    meanwhile: Box<dyn Fn(&mut ClientLane)>,
+    client: RefCell<ClientEnds>,
+    meanwhile: Box<dyn Fn(&mut ClientEnds)>,
     mode: WaitMode,
     called: RefCell<Vec<u32>>,
     ended: Cell<Option<WaitEnd>>,
-    /// A handler of interrupts would have raised in a definition.
+    /// True if an interrupt was pending while a function was defined: its handler would have raised there.
     is_broken: Cell<bool>,
 }
 
@@ -33,7 +32,7 @@ impl Callee for Waiting {
         self.is_broken.set(worker.running().take_interrupt());
     }
 
-    fn call(&self, call: &Call<'_>, _out: &mut Vec<u8>) -> Reply {
+    fn call(&self, call: &TaskCall<'_>, _out: &mut Vec<u8>) -> Reply {
         assert!(!self.is_broken.get(), "the function was interrupted while it was loaded");
         self.called.borrow_mut().push(call.function.0);
         if call.function.0 == 1 {
@@ -51,7 +50,7 @@ impl Callee for Waiting {
     }
 }
 
-fn send(client: &mut ClientLane, function: u32, flags: u8) {
+fn send(client: &mut ClientEnds, function: u32, flags: u8) {
     let frame = TaskFrame {
         task: TaskId::new(function, 0),
         function: FunctionId(function),
@@ -61,41 +60,42 @@ fn send(client: &mut ClientLane, function: u32, flags: u8) {
         payload_size: 0,
         payload: PayloadKind::Inline,
     };
-    let mut record = client.tasks.begin(Kind::Task, 0, 24).expect("there is room");
+    let mut record = client.tasks.begin(RecordKind::Task, 0, 24).expect("there is room");
     record.words(0, &frame.words());
     record.commit();
 }
 
-fn define(client: &mut ClientLane, function: u32) {
-    let mut record = client.tasks.begin(Kind::Define, 0, 8).expect("there is room");
+fn define(client: &mut ClientEnds, function: u32) {
+    let mut record = client.tasks.begin(RecordKind::Define, 0, 8).expect("there is room");
     record.word(0, u64::from(function));
     record.commit();
 }
 
-/// News of the first ticket, in parts of `size` bytes.
-fn reply(client: &mut ClientLane, size: usize) {
+/// Sends the result of the first ticket's task, in parts of `size` bytes.
+fn reply(client: &mut ClientEnds, size: usize) {
     let mut message = Vec::new();
     NestedReply { ticket: 0, kind: ReplyKind::Value, bytes: b"value" }.encode(&mut message);
     let count = message.chunks(size).len();
     for (place, part) in message.chunks(size).enumerate() {
         let more = u64::from(place + 1 < count) << 32;
-        let mut record = client.tasks.begin(Kind::Reply, 0, 8 + part.len()).expect("there is room");
+        let mut record =
+            client.tasks.begin(RecordKind::Reply, 0, 8 + part.len()).expect("there is room");
         record.word(0, part.len() as u64 | more);
         record.bytes(8, part);
         record.commit();
     }
 }
 
-/// Runs function 1 until it has answered; gives what was called and answered, in order.
+/// Runs function 1 until it has answered. Returns the called functions and the answers, in order.
 fn run(
     mode: WaitMode,
-    meanwhile: impl Fn(&mut ClientLane) + 'static,
+    meanwhile: impl Fn(&mut ClientEnds) + 'static,
 ) -> (Vec<u32>, Vec<(u32, Verdict)>, Option<WaitEnd>) {
     let options =
         SegmentOptions { slot_count: 1, task_ring_size: 1 << 16, result_ring_size: 1 << 16 };
     let segment = Segment::create(&options).expect("memory");
-    segment.reset_lane(SlotId(0), Epoch(1)).expect("a slot");
-    let mut client = segment.client_lane(SlotId(0)).expect("a slot");
+    segment.reset_slot(SlotId(0), Epoch(1)).expect("a slot");
+    let mut client = segment.client_ends(SlotId(0)).expect("a slot");
     send(&mut client, 1, 0);
     let callee = Waiting {
         worker: RefCell::default(),
@@ -106,22 +106,23 @@ fn run(
         ended: Cell::new(None),
         is_broken: Cell::new(false),
     };
-    let lane = segment.worker_lane(SlotId(0)).expect("a slot");
+    let ends = segment.worker_ends(SlotId(0)).expect("a slot");
     let options = WorkerOptions {
         window: crate::Window::Fixed(Duration::ZERO),
         stack_max: usize::MAX,
         result_rest: 0,
     };
     let arena = ClientArena::create(1).expect("memory");
-    let descriptor = arena.as_fd().try_clone_to_owned().expect("a descriptor");
-    let arena = Arc::new(WorkerArena::open(descriptor, SlotId(0)).expect("an arena"));
-    let worker = Rc::new(Worker::new(lane, arena, callee, options));
+    let descriptors =
+        arena.descriptors().map(|one| one.try_clone_to_owned().expect("a descriptor"));
+    let arena = Arc::new(WorkerArena::open(descriptors, SlotId(0)).expect("an arena"));
+    let worker = Rc::new(Worker::new(ends, arena, callee, options));
     *worker.callee.worker.borrow_mut() = Rc::downgrade(&worker);
     worker.run().expect("the rings are sound");
     let mut answers = Vec::new();
     let mut client = worker.callee.client.borrow_mut();
     while let Some(record) = client.results.peek().expect("sound") {
-        if record.header().kind == Kind::Answer {
+        if record.header().kind == RecordKind::Answer {
             let words = record.words::<ANSWER_WORDS>(0).expect("a frame");
             let frame = AnswerFrame::from_words(words).expect("a frame");
             answers.push((frame.task.index(), frame.verdict));
@@ -131,8 +132,8 @@ fn run(
     (worker.callee.called.take(), answers, worker.callee.ended.get())
 }
 
-fn stop(client: &mut ClientLane) {
-    client.tasks.begin(Kind::Stop, 0, 0).expect("there is room").commit();
+fn stop(client: &mut ClientEnds) {
+    client.tasks.begin(RecordKind::Stop, 0, 0).expect("there is room").commit();
 }
 
 #[test]
@@ -199,11 +200,11 @@ fn a_worker_whose_ring_had_no_room_for_the_stop_leaves_once_it_has_read_all() {
     let (called, answers, ended) = run(WaitMode::Runs, |client| {
         let sequence = client.tasks.next_sequence();
         send(client, 2, 0);
-        let ClientLane { tasks, control, .. } = client;
+        let ClientEnds { tasks, control, .. } = client;
         let taken = tasks.take_back(&[sequence], control.progress(), control.mode());
         assert_eq!(taken, [(sequence, TakeBack::Taken)]);
-        // Without a body they take all that a stop would.
-        while tasks.begin(Kind::Wait, 0, 0).map(|record| record.commit()).is_ok() {}
+        // Wait records have no body: they use up the room that a stop record would need.
+        while tasks.begin(RecordKind::Wait, 0, 0).map(|record| record.commit()).is_ok() {}
         control.stop();
     });
     assert_eq!((called.as_slice(), ended), (&[1][..], Some(WaitEnd::Stopped)));

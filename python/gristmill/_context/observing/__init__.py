@@ -1,1 +1,1 @@
-"""A folder for the path of programs that are observed: they find its ``sitecustomize`` as they start."""
+"""Folder on the path of observed programs, which import its ``sitecustomize`` when they start."""

@@ -1,8 +1,8 @@
-"""Runs in a Python process that is observed, and in all that it starts, before anything of the program's.
+"""Observer in a Python process and in all processes that it starts; loaded before any code of the program.
 
-Each module that is looked for and each file that is opened becomes a line of one file, once for each process and as
-soon as it happens, since workers may be killed at any time. Nothing here raises or prints: the program runs as it
-always does. The next ``sitecustomize`` on the path, if any, runs after this one.
+It writes each module that is searched for and each file that is opened as a line of one log, once per process. It
+writes the line immediately, because workers may be killed at any time. The observer raises and prints nothing, so the
+program runs as usual. The next ``sitecustomize`` on the path, if any, runs after this one.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _LOG = os.environ.get("GRISTMILL_OBSERVED", "")
 _EVENTS = {"open", "sqlite3.connect", "os.rename"}
-#: Of these the import is told.
+#: Suffixes of files that are logged as imports instead.
 _CODE = (".py", ".pyc", ".pth")
 _told: set[tuple[str, str]] = set()
-#: Threads that tell something: what they do meanwhile is not the program's.
+#: Threads that are writing to the log. Files that they open meanwhile are not the program's.
 _telling: set[int] = set()
 
 
 class _Imports:
-    """Is asked first for each module, and finds none."""
+    """A finder that is asked first for each module and finds none."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-        """Tells of the module."""
+        """Logs the module."""
         _tell("module", name)
 
 
@@ -50,7 +50,7 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _writes(mode: Any, flags: Any) -> bool:
-    """Whether a file that is opened so is begun anew, or only written."""
+    """Returns whether a file opened with this mode is created, truncated, or only written."""
     if isinstance(mode, str) and mode[:1] in ("w", "a", "x"):
         return True
     flags = flags if isinstance(flags, int) else 0
@@ -58,14 +58,14 @@ def _writes(mode: Any, flags: Any) -> bool:
 
 
 def _tell_file(how: str, path: Any) -> None:
-    if not isinstance(path, int):  # a descriptor, whose opening was told
+    if not isinstance(path, int):  # an integer is a descriptor; its opening was logged
         name = os.fsdecode(path)
         if not name.endswith(_CODE):
             _tell(how, os.path.abspath(name))
 
 
 def _tell(how: str, what: str) -> None:
-    """Appends a line, to the file by its name: nobody can have closed that, or put another in its place."""
+    """Appends a line to the log. The log is opened by name each time: the program might close a kept descriptor."""
     if (how, what) in _told:
         return
     _told.add((how, what))
@@ -85,7 +85,7 @@ def _tell(how: str, what: str) -> None:
 
 
 def _run_next() -> None:
-    """Runs the module of this name that would have run without this one."""
+    """Runs the ``sitecustomize`` that would have run without this one."""
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _FOLDER]
     this = sys.modules.pop("sitecustomize", None)
     try:
@@ -95,7 +95,7 @@ def _run_next() -> None:
             raise
     finally:
         if this is not None:
-            # Whoever imports this module expects to find one under its name.
+            # Code that imports this module expects an entry in ``sys.modules`` under its name.
             sys.modules.setdefault("sitecustomize", this)
 
 

@@ -1,63 +1,14 @@
-"""Executors: where the kernel sends tasks whose dependencies are there.
+"""Parsl's ``parsl.executors``."""
 
-``GristmillExecutor`` runs them in worker processes of this machine, and is an executor of Parsl's own kernel too;
-``ThreadPoolExecutor`` runs them in threads of this process. Those that only Parsl has are Parsl's classes where Parsl
-is installed, and stand-ins where it is not: see ``substitutes``.
-"""
-
-from __future__ import annotations
-
-import importlib
+from gristmill.parsl import _fallback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from gristmill.parsl.executors.base import ParslExecutor
-    from gristmill.parsl.executors.engine import GristmillExecutor
-    from gristmill.parsl.executors.substitutes import (
-        FluxExecutor,
-        GlobusComputeExecutor,
-        HighThroughputExecutor,
-        MPIExecutor,
-        TaskVineExecutor,
-        WorkQueueExecutor,
+    from gristmill.parsl._kernel.executors.base import ParslExecutor as ParslExecutor
+    from gristmill.parsl._kernel.executors.engine import GristmillExecutor as GristmillExecutor
+    from gristmill.parsl._kernel.executors.substitutes import (
+        HighThroughputExecutor as HighThroughputExecutor,
     )
-    from gristmill.parsl.executors.threads import ThreadPoolExecutor
+    from gristmill.parsl._kernel.executors.threads import ThreadPoolExecutor as ThreadPoolExecutor
 
-__all__ = [
-    "FluxExecutor",
-    "GlobusComputeExecutor",
-    "GristmillExecutor",
-    "HighThroughputExecutor",
-    "MPIExecutor",
-    "ParslExecutor",
-    "TaskVineExecutor",
-    "ThreadPoolExecutor",
-    "WorkQueueExecutor",
-]
-
-_HOME_OF = {"GristmillExecutor": "engine", "ParslExecutor": "base", "ThreadPoolExecutor": "threads"}
-#: Where Parsl has what only Parsl has.
-_FOREIGN = {
-    "FluxExecutor": "parsl.executors",
-    "GlobusComputeExecutor": "parsl.executors",
-    "HighThroughputExecutor": "parsl.executors",
-    "MPIExecutor": "parsl.executors",
-    "TaskVineExecutor": "parsl.executors.taskvine",
-    "WorkQueueExecutor": "parsl.executors",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME_OF:
-        home = f"{__name__}.{_HOME_OF[name]}"
-    elif name in _FOREIGN:
-        from gristmill.parsl.presence import is_parsl_installed
-
-        home = _FOREIGN[name] if is_parsl_installed() else f"{__name__}.substitutes"
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = _fallback.lookups(__name__, ours="executors")

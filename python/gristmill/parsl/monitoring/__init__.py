@@ -1,5 +1,6 @@
-"""What a run leaves in a database: its tasks, their states, where they ran and what they used.
+"""Parsl's ``parsl.monitoring``."""
 
-``hub`` is what a program configures, ``attach`` what the kernel calls. The tables are those of Parsl's monitoring, so
-that queries written for it and ``parsl-visualize`` read them.
-"""
+from gristmill.parsl import _fallback
+from gristmill.parsl._kernel.monitoring.hub import MonitoringHub as MonitoringHub
+
+__getattr__, __dir__ = _fallback.lookups(__name__)

@@ -1,66 +1,66 @@
-//! Why links end.
+//! Reasons why links end.
 
 use gristmill_transport::{ChannelError, SessionError};
 use gristmill_wire::{ContextId, FunctionId, TaskId};
 
 use crate::peers::backlog::Excess;
-use crate::peers::definitions::DEFINITIONS_MAX;
+use crate::peers::peer_functions::DEFINITIONS_MAX;
 
-/// Why a link is of no use any more.
+/// Reason why a link is of no use any more.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// The connection; another one may do.
+    /// The connection failed; another one may work.
     #[error(transparent)]
     Channel(#[from] ChannelError),
-    /// What the other end says it has cannot be.
+    /// The other end claims to have chunks that it cannot have.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// Bytes that are no message.
-    #[error("it sent what is no message: {0}")]
+    /// The other end sent bytes that are no message.
+    #[error("it sent bytes that are no message: {0}")]
     Message(#[from] gristmill_wire::FrameError),
-    /// Pieces of a message that is larger than any.
-    #[error("it sent {size} bytes of one message, of which {limit} may come")]
+    /// The other end sent pieces of a message that is larger than any may be.
+    #[error("it sent {size} bytes of one message, and the limit is {limit}")]
     TooLarge {
         /// Bytes that came.
         size: usize,
-        /// Bytes that may.
+        /// Bytes that may come.
         limit: usize,
     },
-    /// It defines more than may be kept of it.
+    /// The other end defines more than may be kept for it.
     #[error(
-        "with {name} the definitions of its functions take {size} bytes here, of which it may have {DEFINITIONS_MAX}: give \
+        "with {name} the definitions of its functions take {size} bytes here, and the limit is {DEFINITIONS_MAX}: pass \
          large data to its tasks as arguments"
     )]
     Definitions {
-        /// The function that is one too many.
+        /// Name of the definition that exceeds the limit.
         name: String,
-        /// What all would take, bytes.
+        /// Size of all definitions together, bytes.
         size: usize,
     },
-    /// A task of a function that it never told of.
+    /// The other end sent a task of a function that it has not defined.
     #[error("it sent a task of {0}, which it has not defined")]
     Undefined(FunctionId),
-    /// A context that is not known here, is known already, or is not for its side to define.
-    #[error("it named {0}, which stands for something else")]
+    /// The other end named a context that is not known here, is known already, or may not be defined by it.
+    #[error("it named {0}, which is not a context of this lease, or is one already")]
     Context(ContextId),
-    /// More waits for it than may.
+    /// More waits for the other end than may wait.
     #[error(transparent)]
     Excess(#[from] Excess),
-    /// A word that is not for its side.
-    #[error("it asked for {0} tasks, as only a client does of its nodes")]
+    /// The other end sent a request that only a client may send.
+    #[error("it requested {0} tasks, and only a client may do that")]
     Wanted(u32),
-    /// A task in the place of one that runs.
-    #[error("it sent {0} again, which it has sent and was not answered")]
+    /// The other end sent a task again while the first one was unfinished.
+    #[error("it sent {0} again before it got an answer")]
     Again(TaskId),
 }
 
 impl LinkError {
-    /// Whether the same lease can go on over another connection.
+    /// Returns true if the same lease can go on over another connection.
     pub fn can_resume(&self) -> bool {
         matches!(self, Self::Channel(_))
     }
 
-    /// Whether the other end has closed the connection in order: it has nothing more to say, and will not come again.
+    /// Returns true if the other end has closed the connection in order: it has nothing more to say, and will not come again.
     pub fn is_end(&self) -> bool {
         matches!(self, Self::Channel(ChannelError::Closed { .. }))
     }

@@ -1,4 +1,4 @@
-//! One link: a connection, what is to be sent over it, and what is known of the other end.
+//! One link: a connection, the data to be sent over it, and the state of the other end.
 
 mod error;
 mod receiving;
@@ -10,86 +10,85 @@ use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use gristmill_transport::{Channel, Session};
-use gristmill_wire::peer::Grant;
+use gristmill_wire::peer::LeaseGrant;
 use gristmill_wire::{Epoch, IdHasher, TaskId};
 
 pub use self::error::LinkError;
 pub(super) use self::receiving::Came;
 pub use self::sizes::LinkSizes;
-use super::backlog::Backlog;
-use super::beats::Pulse;
+use super::backlog::StallDetector;
 use super::contexts::LinkContexts;
-use super::definitions::Definitions;
-use crate::blobs::{BlobTraffic, Feeds};
+use super::heartbeats::LinkLiveness;
+use super::peer_functions::PeerFunctions;
+use crate::blobs::{BlobTraffic, OutboundBlobs};
 
-/// A chunk that is a message's end, or holds several.
+/// Kind of a chunk that ends where a message ends.
 pub(super) const WHOLE: u8 = 1;
-/// A piece of a message that goes on in the next chunk.
+/// Kind of a chunk that ends within a message, which goes on in the next chunk.
 pub(super) const PIECE: u8 = 2;
 
 /// One link.
 pub struct Link {
-    /// What the other end is called, for messages.
+    /// Name of the other end, for messages.
     pub name: Arc<str>,
-    /// What its owner says of it, as `name=value` lines.
+    /// Labels of the other end from its owner, as `name=value` lines.
     pub labels: Arc<str>,
-    /// Which of those that had its number.
+    /// Epoch that tells this peer from others that had its number.
     pub epoch: Epoch,
-    /// What the other end runs for this one.
-    pub grant: Grant,
-    /// When the other end is over, monotonic nanoseconds; `u64::MAX` is not known.
+    /// Workers, memory and GPUs that the other end grants this one.
+    pub grant: LeaseGrant,
+    /// Time when the other end is over, monotonic nanoseconds; `u64::MAX` if it is not known.
     pub ends_at_ns: u64,
-    /// Signs of life.
-    pub pulse: Pulse,
-    /// What the other end's function ids stand for here.
-    pub functions: Definitions,
-    /// Contexts of either end that the other one knows.
+    /// Heartbeats and signs of life.
+    pub heartbeat: LinkLiveness,
+    /// Functions here that the other end's function ids stand for.
+    pub functions: PeerFunctions,
+    /// Contexts of either end that the other end knows.
     pub contexts: LinkContexts,
-    /// Where its tasks are among the guests, by their ids there.
-    pub guests: HashMap<TaskId, u32, BuildHasherDefault<IdHasher>>,
-    /// Guests whose answers are in `out`, each with how many bytes will have left then.
+    /// Indices of the other end's tasks among the inbound tasks, by their ids there.
+    pub inbound: HashMap<TaskId, u32, BuildHasherDefault<IdHasher>>,
+    /// Inbound tasks whose answers are in `out`: the value of `packed` at the end of the answer, and the task's index.
     answered: VecDeque<(u64, u32)>,
-    /// Guests whose answers have left, each with the last chunk that may hold its answer.
+    /// Inbound tasks whose answers have left: the last chunk that may hold the answer, and the task's index.
     unconfirmed: VecDeque<(u64, u32)>,
-    /// Times that the other end was told to send nothing more, and has not said that it does not. It may be told again
-    /// before it has answered.
+    /// Number of messages that told the other end to send nothing more and that it has not confirmed yet.
     pub drains_open: u32,
-    /// Tasks of its tasks that it was asked for.
+    /// Number of nested tasks that the other end was asked for.
     pub wanted: u32,
-    /// The graph was told that it gets nothing more for now.
+    /// True if the task graph was told that the other end gets nothing more for now.
     pub is_held: bool,
-    /// Something may have come that was not read.
+    /// True if something may have come that was not read.
     pub is_readable: bool,
-    /// The system took only a part: it is watched for room.
+    /// True if the system took only a part, so that the connection is watched for room.
     pub waits_for_room: bool,
-    /// This side has said its last word.
+    /// True if this side has sent its last message.
     pub is_ending: bool,
-    /// The other end has said its last word: it takes nothing more.
+    /// True if the other end has sent its last message and takes nothing more.
     pub has_ended: bool,
-    /// Blobs that the other end is given.
-    pub feeds: Feeds,
-    /// Bytes of blobs that had to do with it.
+    /// Blobs that are sent to the other end.
+    pub feeds: OutboundBlobs,
+    /// Counts of blob bytes for this link.
     pub traffic: BlobTraffic,
     channel: Option<Box<dyn Channel + Send>>,
-    /// Why the connection takes nothing more. What has come over it is read first: the last word of the other end, which
-    /// closes behind it, may be there.
+    /// Reason why the connection takes nothing more. What has come over it is read first, because this may include the last
+    /// message of the other end, which then closes the connection.
     unsendable: Option<LinkError>,
     session: Session<Vec<u8>>,
     sizes: LinkSizes,
-    /// Messages that are to leave.
+    /// Messages that wait to be sent.
     pub out: Vec<u8>,
-    /// Bytes of short words among them, or a few more.
+    /// Bytes of control messages in `out`, or slightly more.
     words: usize,
-    backlog: Backlog,
+    backlog: StallDetector,
     /// Bytes at the beginning of `out` that are the rest of a message.
     amid: usize,
-    /// Bytes that were made chunks.
+    /// Bytes that were made into chunks.
     packed: u64,
     /// The beginning of a message whose end is under way.
     partial: Vec<u8>,
-    /// The last chunk that any connection was given, and its kind.
+    /// The last chunk that was given to any connection, and its kind.
     given: (u64, u8),
-    /// What the connection had received when it was asked last, bytes.
+    /// Bytes that the connection had received at the last check.
     seen_bytes: u64,
 }
 
@@ -103,24 +102,24 @@ impl std::fmt::Debug for Link {
 }
 
 impl Link {
-    /// One over a connection whose two ends have agreed to talk.
+    /// Creates a link over a connection whose two ends have agreed to talk.
     #[must_use]
     pub fn new(
         name: Arc<str>,
         epoch: Epoch,
         (channel, sizes): (Box<dyn Channel + Send>, LinkSizes),
-        pulse: Pulse,
+        pulse: LinkLiveness,
     ) -> Self {
         Self {
             name,
             labels: Arc::from(""),
             epoch,
-            grant: Grant::NOTHING,
+            grant: LeaseGrant::NOTHING,
             ends_at_ns: u64::MAX,
-            pulse,
-            functions: Definitions::default(),
+            heartbeat: pulse,
+            functions: PeerFunctions::default(),
             contexts: LinkContexts::default(),
-            guests: HashMap::default(),
+            inbound: HashMap::default(),
             answered: VecDeque::new(),
             unconfirmed: VecDeque::new(),
             drains_open: 0,
@@ -130,7 +129,7 @@ impl Link {
             waits_for_room: false,
             is_ending: false,
             has_ended: false,
-            feeds: Feeds::default(),
+            feeds: OutboundBlobs::default(),
             traffic: BlobTraffic::default(),
             channel: Some(channel),
             unsendable: None,
@@ -138,7 +137,7 @@ impl Link {
             sizes,
             out: Vec::new(),
             words: 0,
-            backlog: Backlog::default(),
+            backlog: StallDetector::default(),
             amid: 0,
             packed: 0,
             partial: Vec::new(),
@@ -147,7 +146,7 @@ impl Link {
         }
     }
 
-    /// Goes on over another connection, whose other end has `received` chunks.
+    /// Resumes over another connection, whose other end has `received` chunks.
     pub fn resume(
         &mut self,
         channel: Box<dyn Channel + Send>,
@@ -159,42 +158,43 @@ impl Link {
         Ok(())
     }
 
-    /// Chunks that came in: what a new connection begins with.
+    /// Returns the number of chunks that came in, with which a new connection begins.
     pub fn received(&self) -> u64 {
         self.session.received()
     }
 
-    /// Whether the other end should be told at once what has come.
+    /// Returns true if the other end should be told at once what has come.
     pub fn acknowledgement_is_due(&self) -> bool {
         self.session.acknowledgement_is_due()
     }
 
-    /// Whether there is a connection.
+    /// Returns true if there is a connection.
     pub fn is_connected(&self) -> bool {
         self.channel.is_some()
     }
 
-    /// Gives the connection up.
+    /// Gives up the connection and returns it.
     pub fn disconnect(&mut self) -> Option<Box<dyn Channel + Send>> {
         self.unsendable = None;
         self.channel.take()
     }
 
-    /// Whether there is a connection that takes nothing more, and may have something to be read.
+    /// Returns true if there is a connection that takes nothing more, and may have something to be read.
     pub fn is_unsendable(&self) -> bool {
         self.unsendable.is_some()
     }
 
-    /// The connection.
+    /// Returns the connection.
     #[must_use]
     pub fn channel(&self) -> Option<&(dyn Channel + Send)> {
         self.channel.as_deref()
     }
 
-    /// The places of its tasks among the guests, also of earlier placements whose answers are under way.
-    pub fn guest_places(&self) -> Vec<u32> {
+    /// Returns the indices of the other end's tasks among the inbound tasks, including earlier placements whose answers are
+    /// under way.
+    pub fn inbound_indices(&self) -> Vec<u32> {
         let unconfirmed = self.unconfirmed.iter().map(|&(_, place)| place);
-        self.guests
+        self.inbound
             .values()
             .copied()
             .chain(self.answered.iter().map(|&(_, place)| place))
@@ -202,12 +202,12 @@ impl Link {
             .collect()
     }
 
-    /// Whether the other end has every answer.
+    /// Returns true if the other end has confirmed every answer.
     pub fn is_confirmed(&self) -> bool {
         self.unconfirmed.is_empty() && self.answered.is_empty()
     }
 
-    /// A guest whose answer the other end has for certain; each once.
+    /// Returns the index of an inbound task whose answer the other end has for certain; each index once.
     pub fn next_confirmed(&mut self) -> Option<u32> {
         let &(chunk, place) = self.unconfirmed.front()?;
         if chunk > self.session.acknowledged() {

@@ -1,33 +1,34 @@
-//! What comes over a link: chunks, whose messages may be in several.
+//! Receiving side of a link: chunks, and messages that may span several of them.
 
-use gristmill_transport::Arrival;
+use gristmill_transport::ReceiveStatus;
 
 use super::{Link, LinkError, PIECE};
 
-/// What one chunk was.
+/// Content of one chunk.
 #[derive(Debug)]
 #[must_use]
 pub(in crate::peers) enum Came {
-    /// There was none.
+    /// There was no chunk.
     Nothing,
-    /// No message ends in it; its bytes.
+    /// A chunk after which no message is complete, or one that brings no new message (it was received before, or only serves
+    /// the session), and its size in bytes.
     Part(usize),
     /// Whole messages.
     Messages,
 }
 
 impl Link {
-    /// Whether anything has come since the last question, be it a part of a message that takes long.
+    /// Returns true if anything has come since the last call, even if it was only a part of a long message.
     pub fn has_heard(&mut self) -> bool {
         let bytes =
             self.channel.as_ref().map_or(self.seen_bytes, |channel| channel.received_bytes());
         std::mem::replace(&mut self.seen_bytes, bytes) != bytes
     }
 
-    /// The next messages that have come, in place of what `chunk` held; false: nothing more is there.
+    /// Replaces the content of `chunk` with the next messages that have come; returns false if there are none.
     ///
     /// # Errors
-    /// The link is of no use any more, or its connection is not.
+    /// An error if the link, or its connection, can no longer be used.
     pub fn receive(&mut self, chunk: &mut Vec<u8>) -> Result<bool, LinkError> {
         loop {
             match self.receive_one(chunk)? {
@@ -38,14 +39,14 @@ impl Link {
         }
     }
 
-    /// The same of one chunk.
+    /// Reads one chunk only, like [`Self::receive`].
     ///
     /// # Errors
-    /// As above.
+    /// As [`Self::receive`].
     pub(in crate::peers) fn receive_one(&mut self, chunk: &mut Vec<u8>) -> Result<Came, LinkError> {
         let Some(channel) = &mut self.channel else { return Ok(Came::Nothing) };
         let came = match channel.receive(chunk)? {
-            // It may have spared itself a look for more.
+            // Reads once more, because the channel may report nothing without asking the socket, and the link ends after this.
             None if self.unsendable.is_some() => channel.receive(chunk)?,
             came => came,
         };
@@ -53,7 +54,7 @@ impl Link {
             return self.unsendable.take().map_or(Ok(Came::Nothing), Err);
         };
         let bytes = chunk.len();
-        if self.session.accept(&head, bytes)? != Arrival::Fresh {
+        if self.session.accept(&head, bytes)? != ReceiveStatus::Fresh {
             return Ok(Came::Part(bytes));
         }
         if head.kind == PIECE || !self.partial.is_empty() {
@@ -79,14 +80,14 @@ mod tests {
     use gristmill_wire::Epoch;
 
     use super::*;
-    use crate::peers::beats::Pulse;
+    use crate::peers::heartbeats::LinkLiveness;
     use crate::peers::link::{LinkSizes, WHOLE};
 
-    /// A link that takes messages of so many bytes, and the other end.
+    /// Returns a link and its other end. The pieces of a message before its last chunk may have up to `message` bytes.
     fn link(message: usize) -> (Link, InprocChannel) {
         let (ours, theirs) = pair().expect("descriptors");
         let sizes = LinkSizes { message, ..LinkSizes::default() };
-        let pulse = Pulse::new(1, 1, 0);
+        let pulse = LinkLiveness::new(1, 1, 0);
         (Link::new("one".into(), Epoch(0), (Box::new(ours), sizes), pulse), theirs)
     }
 
@@ -114,7 +115,7 @@ mod tests {
             send(&mut channel, PIECE, sequence, &[1; 8]);
         }
         let error = link.receive(&mut Vec::new()).expect_err("it is too large");
-        assert_eq!(error.to_string(), "it sent 24 bytes of one message, of which 16 may come");
+        assert_eq!(error.to_string(), "it sent 24 bytes of one message, and the limit is 16");
         assert!(!error.can_resume(), "another connection would bring the same");
     }
 }

@@ -1,6 +1,6 @@
-//! What leaves over a link: messages, made chunks, and pieces of blobs where there is room.
+//! Sending side of a link: messages, which are made into chunks, and pieces of blobs if there is room.
 
-use gristmill_transport::{Admission, Flushed};
+use gristmill_transport::{EnqueueOutcome, Flushed};
 use gristmill_wire::peer::{MessageKind, Messages, TaskMessage};
 use gristmill_wire::{Attempt, TaskId};
 
@@ -8,22 +8,22 @@ use super::{Link, LinkError, PIECE, WHOLE};
 use crate::peers::backlog::{Excess, Waiting};
 use crate::peers::cutting::{Cut, cut};
 
-/// Pieces of blobs that are sent before others have their turn.
+/// Pieces of blobs that are sent before other links have their turn.
 const FEEDS_TURN: usize = 8;
-/// Bytes on their way above which no pieces of blobs are added: twice as much as is acknowledged at a time, and less than a
-/// tenth of a second on a slow network.
+/// Bytes under way above which no pieces of blobs are added: twice as much as is acknowledged at a time, and less than a tenth
+/// of a second on a slow network.
 const FEEDS_UNTAKEN: usize = 2 << 20;
 
 impl Link {
-    /// Whether so much is on its way that nothing should be added.
+    /// Returns true if so much is under way that nothing should be added.
     #[inline]
     pub fn is_congested(&self) -> bool {
         let unsent = self.channel.as_ref().map_or(0, |channel| channel.unsent());
         self.out.len() + unsent.max(self.session.unacknowledged_bytes()) > self.sizes.congested
     }
 
-    /// Hands over what is to leave, and pieces of blobs behind it; says whether the system took it all. Where it takes nothing
-    /// more [`Self::receive`] says so once everything was read.
+    /// Hands over the outgoing messages, and pieces of blobs behind them; returns whether the system took everything. If the
+    /// connection takes nothing more, [`Self::receive`] returns the error once everything was read.
     pub fn flush(&mut self) -> Flushed {
         if self.unsendable.is_some() {
             return Flushed::Some;
@@ -42,7 +42,7 @@ impl Link {
                 break;
             }
             if turn == FEEDS_TURN {
-                // The rest goes on as soon as others had their turn: there is room.
+                // There is room: the rest goes on as soon as other links had their turn.
                 return Ok(Flushed::Some);
             }
             self.traffic.given +=
@@ -52,7 +52,7 @@ impl Link {
         Ok(flushed)
     }
 
-    /// Whether pieces of blobs are to be sent, and little enough is on its way that what comes after them does not wait.
+    /// Returns true if pieces of blobs wait, and so little is under way that messages behind them do not wait.
     fn has_room_for_blobs(&self) -> bool {
         let is_idle = self.out.is_empty() && self.session.unacknowledged_bytes() < FEEDS_UNTAKEN;
         !self.feeds.is_empty() && is_idle && self.is_connected()
@@ -71,14 +71,14 @@ impl Link {
         Ok(channel.flush()?)
     }
 
-    /// Makes chunks of the messages that are to leave, as far as the session takes them.
+    /// Makes the outgoing messages into chunks until the session takes no more.
     fn pack(&mut self) {
         let mut start = 0;
         while start < self.out.len() {
             let Cut { end, amid } = cut(&self.out[start..], self.amid, self.sizes.chunk);
             let kind = if amid == 0 { WHOLE } else { PIECE };
             let chunk = self.out[start..start + end].to_vec();
-            let Admission::Taken(chunk) = self.session.submit(kind, chunk) else { break };
+            let EnqueueOutcome::Taken(chunk) = self.session.submit(kind, chunk) else { break };
             start += end;
             self.amid = amid;
             self.packed += end as u64;
@@ -93,14 +93,14 @@ impl Link {
         self.words = self.words.min(self.out.len());
     }
 
-    /// Adds a short word.
+    /// Appends a short control message.
     pub fn say(&mut self, write: impl FnOnce(&mut Vec<u8>) -> usize) {
         let size = self.out.len();
         write(&mut self.out);
         self.words += self.out.len() - size;
     }
 
-    /// Looks at what waits for the other end; gives why that is too much.
+    /// Checks the amounts waiting for the other end; returns the limit that they exceed, if any.
     pub(in crate::peers) fn excess(&mut self, now: u64) -> Option<Excess> {
         let waiting = Waiting {
             size: self.out.len(),
@@ -111,18 +111,18 @@ impl Link {
         self.backlog.check(waiting, &self.sizes.backlog, now)
     }
 
-    /// The answer to a guest was written.
+    /// Records that the answer to an inbound task was written to `out`.
     pub fn note_answer(&mut self, place: u32) {
         self.answered.push_back((self.packed + self.out.len() as u64, place));
     }
 
-    /// Whether a connection was given everything that was to leave.
+    /// Returns true if a connection was given all outgoing messages.
     pub fn has_given_all(&self) -> bool {
         self.out.is_empty() && self.session.never_given().next().is_none()
     }
 
-    /// The tasks that the other end certainly does not have: those that no connection was given, and once it takes nothing
-    /// more those that it has not received, as it said with its last word.
+    /// Returns the tasks that the other end certainly does not have. These are the tasks that no connection was given. If the
+    /// other end has sent its last message, they are the tasks that it had not received by then.
     pub fn never_sent(&self) -> Vec<(TaskId, Attempt)> {
         let mut unsent = Vec::new();
         // A message whose beginning is there cannot be read from its end, and counts as sent.
@@ -140,7 +140,7 @@ impl Link {
             true => self.session.unacknowledged().for_each(&mut add),
             false => self.session.never_given().for_each(&mut add),
         }
-        // What is not in chunks yet begins with the rest of that message.
+        // The messages that are not in chunks yet begin with the rest of that message.
         let rest = if is_amid { self.amid } else { 0 };
         unsent.extend_from_slice(&self.out[rest..]);
         let tasks = Messages::new(&unsent).filter_map(|message| {
@@ -160,20 +160,20 @@ mod tests {
     use gristmill_wire::peer::Parted;
 
     use super::*;
-    use crate::peers::beats::Pulse;
+    use crate::peers::heartbeats::LinkLiveness;
     use crate::peers::link::LinkSizes;
 
-    /// A link whose messages go in small chunks, of which so many may be on their way.
+    /// Returns a link whose messages go in small chunks, of which at most `chunks` may be under way.
     fn link(chunks: usize) -> Link {
         let options = SessionOptions::default();
         let session = SessionOptions { unacknowledged_chunks_max: chunks, ..options };
         let sizes = LinkSizes { chunk: 64, session, ..LinkSizes::default() };
         let (ours, _) = pair().expect("descriptors");
-        let pulse = Pulse::new(1, 1, 0);
+        let pulse = LinkLiveness::new(1, 1, 0);
         Link::new("one".into(), Epoch(0), (Box::new(ours), sizes), pulse)
     }
 
-    /// Writes a task; gives where it begins.
+    /// Writes a task; returns the offset at which it begins.
     fn write(link: &mut Link, task: TaskId, size: usize) -> usize {
         let begin = link.out.len();
         TaskMessage::write(

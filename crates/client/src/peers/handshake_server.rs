@@ -1,0 +1,368 @@
+//! Establishment of connections: a listening address at which others join, addresses that are dialled, and the handshakes under
+//! way.
+//!
+//! The server sleeps, accepts, dials and advances handshakes; its host decides what is said in them. It dials an address again,
+//! with growing pauses, until a handshake there has succeeded or never can.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use gristmill_transport::{
+    Accepted, ChannelError, Connector, Handshake, Identity, Interest, Listener, Sleeper, Waker,
+};
+use gristmill_wire::peer::{Greeting, MessageKind};
+
+use super::dials::Dials;
+use super::handshake::{HandshakeChannel, HandshakeEvent, PeerHandshake};
+use super::handshake_failure::HandshakeFailure;
+use super::names::Names;
+
+/// Time limit of a handshake, from the first packet to the lease, nanoseconds.
+const MEETING_NS: u64 = 10_000_000_000;
+/// Longest sleep, nanoseconds.
+const SLEEP_MAX_NS: u64 = 1_000_000_000;
+/// Token of the listener; handshakes have numbers that count from 0.
+const LISTENER: u64 = u64::MAX - 1;
+
+/// A handshake, and what the other end has said in it.
+#[derive(Debug)]
+pub struct PendingHandshake<M = PeerHandshake> {
+    /// The connection.
+    pub handshake: M,
+    /// Index of the address that was dialled; `None` if the other end dialled.
+    pub dial: Option<usize>,
+    /// The lease that is requested or resumed; 0 if there is none yet.
+    pub lease: u64,
+    /// Greeting of the other end.
+    pub theirs: Option<Greeting>,
+}
+
+impl<M: HandshakeChannel> PendingHandshake<M> {
+    /// Returns the other end's name, or its address if it has not said a name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        let said = self.theirs.as_ref().map(|theirs| theirs.name.as_str());
+        said.filter(|name| !name.is_empty()).unwrap_or_else(|| self.handshake.peer())
+    }
+}
+
+/// Next step of a handshake.
+#[derive(Debug)]
+pub enum HandshakeNext<M = PeerHandshake> {
+    /// The handshake goes on.
+    On(Box<PendingHandshake<M>>),
+    /// The handshake is complete, and its connection belongs to its new owner.
+    Done,
+    /// The handshake has failed.
+    Failed(Box<PendingHandshake<M>>, HandshakeFailure),
+}
+
+/// Owner of handshakes, which decides what is said in them.
+pub trait Host<M = PeerHandshake> {
+    /// Handles an end that has proved its identity.
+    fn open(&mut self, pending: &mut PendingHandshake<M>);
+
+    /// Handles a message of the other end that came at `now`.
+    fn said(
+        &mut self,
+        pending: PendingHandshake<M>,
+        said: (MessageKind, &[u8]),
+        now: u64,
+    ) -> HandshakeNext<M>;
+
+    /// Handles the failure of a handshake, or of an attempt to start one. `whom` is the name or address of the other end, and
+    /// `dial` the index of the address if it was dialled.
+    fn failed(&mut self, whom: &str, dial: Option<usize>, failure: &HandshakeFailure, now: u64);
+}
+
+/// Server that establishes connections.
+#[derive(Debug)]
+pub struct HandshakeServer {
+    connector: Connector,
+    listener: Option<Listener>,
+    sleeper: Sleeper,
+    handshakes: HashMap<u64, PendingHandshake>,
+    next_token: u64,
+    /// The addresses that are dialled.
+    pub dials: Dials,
+    names: Names,
+    /// True if as many handshakes are under way as the listener allows.
+    is_full: bool,
+}
+
+impl HandshakeServer {
+    /// Creates a server that listens at `listen`, if it is given, and dials the addresses in `dial`.
+    ///
+    /// # Errors
+    /// Returns an error if the address cannot be listened at, or if the system has no descriptors left.
+    pub fn new(
+        identity: Identity,
+        listen: Option<SocketAddr>,
+        dial: &[String],
+    ) -> Result<Self, HandshakeServerError> {
+        let listener = match listen {
+            Some(address) => Some(Listener::bind(address, identity.clone())?),
+            None => None,
+        };
+        let sleeper = Sleeper::new()?;
+        if let Some(listener) = &listener {
+            sleeper.watch(listener.descriptor(), LISTENER, Interest::Readable)?;
+        }
+        Ok(Self {
+            connector: Connector::new(identity),
+            listener,
+            names: Names::new(dial.len(), sleeper.waker()),
+            sleeper,
+            handshakes: HashMap::new(),
+            next_token: 0,
+            dials: Dials::new(dial),
+            is_full: false,
+        })
+    }
+
+    /// Returns the address at which others join, or `None` if they cannot.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listener.as_ref().map(Listener::address)
+    }
+
+    /// Returns the waker that ends a sleep.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.sleeper.waker()
+    }
+
+    /// Accepts, dials and advances handshakes as much as possible without waiting.
+    pub fn attend(&mut self, host: &mut impl Host, now: u64) {
+        self.accept(host, now);
+        self.dial(host, now);
+        self.advance_handshakes(host, now);
+    }
+
+    /// Sleeps until there is something to do, but at most until `wake`.
+    pub fn sleep(&self, now: u64, wake: u64) {
+        let handshakes = self.handshakes.values().map(|pending| pending.handshake.deadline_ns());
+        let wake = handshakes.min().unwrap_or(u64::MAX).min(self.dials.next_at()).min(wake);
+        let limit = wake.clamp(now, now + SLEEP_MAX_NS) - now;
+        // The next [`Self::attend`] checks everything and so finds what is ready.
+        let _ = self.sleeper.sleep(&mut Vec::new(), Some(Duration::from_nanos(limit)));
+    }
+
+    /// Ends all handshakes and tells the other ends.
+    pub fn close(&mut self) {
+        self.handshakes.drain().for_each(|(_, pending)| pending.handshake.close());
+    }
+
+    fn accept(&mut self, host: &mut impl Host, now: u64) {
+        if self.is_full {
+            self.hear_listener(true);
+        }
+        while let Some(listener) = &self.listener {
+            match listener.accept(now + MEETING_NS) {
+                Ok(Accepted::Peer(handshake)) => self.enter(handshake, None, 0, now),
+                Ok(Accepted::Nothing) => return,
+                // Until one of the handshakes is over, no further connection can be accepted.
+                Ok(Accepted::Full) => return self.hear_listener(false),
+                Err(error @ ChannelError::Deaf { .. }) => {
+                    let failure = HandshakeFailure::passing(error.to_string());
+                    return host.failed("the address at which agents join", None, &failure, now);
+                }
+                Err(error) => {
+                    host.failed(
+                        "an agent that joins",
+                        None,
+                        &HandshakeFailure::passing(error.to_string()),
+                        now,
+                    );
+                }
+            }
+        }
+    }
+
+    /// Starts or stops watching the address at which others join.
+    fn hear_listener(&mut self, hears: bool) {
+        let Some(listener) = &self.listener else { return };
+        self.is_full = !hears;
+        // An address that cannot be watched is checked with everything else, a second later at most.
+        let _ = if hears {
+            self.sleeper.watch(listener.descriptor(), LISTENER, Interest::Readable)
+        } else {
+            self.sleeper.unwatch(listener.descriptor())
+        };
+    }
+
+    fn dial(&mut self, host: &mut impl Host, now: u64) {
+        for (dial, found) in self.names.results() {
+            match found {
+                Ok(()) => self.dials.try_now(dial, now),
+                Err(error) => self.dial_failed(dial, &error, host, now),
+            }
+        }
+        while let Some((dial, lease)) = self.dials.next_due(now) {
+            let address = self.names.next(dial, self.dials.address(dial));
+            // The dial goes on when the name was looked up.
+            let Some(address) = address else { continue };
+            match self.connector.connect(address, now + MEETING_NS) {
+                Ok(handshake) => self.enter(handshake, Some(dial), lease, now),
+                Err(error) => self.dial_failed(dial, &error, host, now),
+            }
+        }
+    }
+
+    fn dial_failed(&mut self, dial: usize, error: &ChannelError, host: &mut impl Host, now: u64) {
+        let failure = HandshakeFailure::of_channel(error, true);
+        self.failed_at(dial, &failure, now);
+        host.failed(self.dials.address(dial), Some(dial), &failure, now);
+    }
+
+    /// Handles a failure at an address: the next dial uses another address of the name, if it has several. After a final
+    /// failure there is no next dial.
+    fn failed_at(&mut self, dial: usize, failure: &HandshakeFailure, now: u64) {
+        self.names.failed(dial, self.dials.address(dial));
+        self.dials.failed(dial, failure, now);
+    }
+
+    fn enter(&mut self, handshake: Handshake, dial: Option<usize>, lease: u64, now: u64) {
+        let handshake = PeerHandshake::new(handshake, dial.is_some(), now + MEETING_NS);
+        let pending = PendingHandshake { handshake, dial, lease, theirs: None };
+        let token = self.next_token;
+        self.next_token += 1;
+        self.watch(token, &pending.handshake);
+        self.handshakes.insert(token, pending);
+    }
+
+    fn watch(&self, token: u64, handshake: &PeerHandshake) {
+        if let Some(descriptor) = handshake.descriptor() {
+            // A connection that cannot be watched ends at its deadline.
+            let _ = self.sleeper.watch(descriptor, token, handshake.interest());
+        }
+    }
+
+    fn advance_handshakes(&mut self, host: &mut impl Host, now: u64) {
+        let tokens: Vec<u64> = self.handshakes.keys().copied().collect();
+        for token in tokens {
+            let Some(pending) = self.handshakes.remove(&token) else { continue };
+            if let Some(pending) = self.go_on(pending, host, now) {
+                self.watch(token, &pending.handshake);
+                self.handshakes.insert(token, pending);
+            }
+        }
+    }
+
+    /// Advances one handshake; returns it while it waits.
+    fn go_on(
+        &mut self,
+        mut pending: PendingHandshake,
+        host: &mut impl Host,
+        now: u64,
+    ) -> Option<PendingHandshake> {
+        let dial = pending.dial;
+        loop {
+            let next = match pending.handshake.progress(now) {
+                HandshakeEvent::Waiting => return Some(pending),
+                HandshakeEvent::Open => {
+                    host.open(&mut pending);
+                    continue;
+                }
+                HandshakeEvent::Said(kind, body) => {
+                    self.unwatch(&pending.handshake);
+                    host.said(pending, (kind, &body), now)
+                }
+                HandshakeEvent::Failed(failure) => {
+                    HandshakeNext::Failed(Box::new(pending), failure)
+                }
+            };
+            match next {
+                HandshakeNext::On(going_on) => pending = *going_on,
+                HandshakeNext::Done => {
+                    self.dials.met(dial);
+                    return None;
+                }
+                HandshakeNext::Failed(pending, failure) => {
+                    if let Some(dial) = dial {
+                        self.failed_at(dial, &failure, now);
+                    }
+                    host.failed(pending.name(), dial, &failure, now);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Stops watching a handshake's connection: the owner of the link watches a connection that becomes one.
+    fn unwatch(&self, handshake: &PeerHandshake) {
+        if let Some(descriptor) = handshake.descriptor() {
+            let _ = self.sleeper.unwatch(descriptor);
+        }
+    }
+}
+
+/// Failure to start a handshake server or its thread.
+#[derive(Debug, thiserror::Error)]
+pub enum HandshakeServerError {
+    /// The address cannot be listened at.
+    #[error(transparent)]
+    Listen(#[from] ChannelError),
+    /// The system has no random numbers, descriptors or threads left.
+    #[error("the thread or the descriptors for connections cannot be created: {0}")]
+    System(#[from] std::io::Error),
+}
+
+impl HandshakeServerError {
+    /// Returns the code that the exception in Python has.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Listen(_) => "listen_failed",
+            Self::System(_) => "connections_failed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv6Addr, TcpListener};
+    use std::sync::Arc;
+
+    use gristmill_transport::FleetKeys;
+
+    use super::*;
+
+    /// A host to which no node comes.
+    struct NoHost;
+
+    impl Host for NoHost {
+        fn open(&mut self, _: &mut PendingHandshake) {}
+
+        fn said(
+            &mut self,
+            pending: PendingHandshake,
+            _: (MessageKind, &[u8]),
+            _: u64,
+        ) -> HandshakeNext {
+            HandshakeNext::Failed(Box::new(pending), HandshakeFailure::passing(""))
+        }
+
+        fn failed(&mut self, _: &str, _: Option<usize>, _: &HandshakeFailure, _: u64) {}
+    }
+
+    #[test]
+    fn a_name_is_dialled_where_a_process_listens() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("it can be");
+        let there = listener.local_addr().expect("it is bound");
+        let deaf = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), there.port());
+        let identity = Identity::of_client(&FleetKeys::generate().expect("random numbers").client);
+        let dial = [format!("node:{}", there.port())];
+        let mut server = HandshakeServer::new(identity, None, &dial).expect("descriptors");
+        let waker = server.sleeper.waker();
+        server.names = Names::with(1, waker, Arc::new(move |_: &str| Ok(vec![deaf, there])));
+        let mut now = 1;
+        while listener.accept().is_err() {
+            server.attend(&mut NoHost, now);
+            now = server.dials.next_at().clamp(now, now + SLEEP_MAX_NS);
+            server.sleep(now, now + 1_000_000);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Functions here that the function ids of the other end of a link stand for.
+//!
+//! The ids may have gaps, because the other end defines a function only before it sends a task of it. No table here is
+//! therefore as large as an id. The size of all definitions of one peer is limited: they are kept until the peer says that no
+//! task names them any more, or uses their ids again.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use gristmill_wire::{FunctionId, IdHasher};
+
+/// Maximum size of the definitions of one peer, bytes: a thousand functions that hold a megabyte each, or a million fresh ones.
+pub const DEFINITIONS_MAX: usize = 1 << 30;
+/// Approximate cost of a definition besides its bytes and its name.
+const ENTRY_SIZE: usize = 256;
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    ours: FunctionId,
+    size: usize,
+}
+
+/// The functions of a peer.
+#[derive(Debug, Default)]
+pub struct PeerFunctions {
+    by_theirs: HashMap<FunctionId, Known, BuildHasherDefault<IdHasher>>,
+    size: usize,
+}
+
+impl PeerFunctions {
+    /// Returns the function here that one of the peer's ids stands for.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, theirs: FunctionId) -> Option<FunctionId> {
+        self.by_theirs.get(&theirs).map(|known| known.ours)
+    }
+
+    /// Checks that a definition of `size` bytes may be kept for an id.
+    ///
+    /// # Errors
+    /// Returns the bytes that all definitions would take with it if they are too many.
+    pub(super) fn check(&self, theirs: FunctionId, size: usize) -> Result<(), usize> {
+        let before = self.by_theirs.get(&theirs).map_or(0, |known| known.size);
+        let size = (self.size - before).saturating_add(ENTRY_SIZE + size);
+        if size > DEFINITIONS_MAX { Err(size) } else { Ok(()) }
+    }
+
+    /// Makes an id stand for a function whose definition has `size` bytes; returns the function that it stood for before.
+    pub(super) fn insert(
+        &mut self,
+        theirs: FunctionId,
+        ours: FunctionId,
+        size: usize,
+    ) -> Option<FunctionId> {
+        let size = ENTRY_SIZE + size;
+        let before = self.by_theirs.insert(theirs, Known { ours, size });
+        self.size += size;
+        self.size -= before.map_or(0, |known| known.size);
+        before.map(|known| known.ours)
+    }
+
+    /// Removes an id; returns the function that it stood for.
+    pub(super) fn remove(&mut self, theirs: FunctionId) -> Option<FunctionId> {
+        let known = self.by_theirs.remove(&theirs)?;
+        self.size -= known.size;
+        Some(known.ours)
+    }
+
+    /// Returns all functions here that the peer's ids stand for.
+    pub fn ours(&self) -> impl Iterator<Item = FunctionId> + '_ {
+        self.by_theirs.values().map(|known| known.ours)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: FunctionId = FunctionId(3);
+
+    #[test]
+    fn an_id_may_be_any_number_and_costs_one_entry() {
+        let mut definitions = PeerFunctions::default();
+        let theirs = FunctionId(u32::MAX);
+        assert_eq!(definitions.insert(theirs, OURS, 1), None);
+        assert_eq!(definitions.get(theirs), Some(OURS));
+        assert!(definitions.by_theirs.capacity() < 16);
+    }
+
+    #[test]
+    fn what_is_forgotten_takes_nothing() {
+        let mut definitions = PeerFunctions::default();
+        let id = FunctionId(7);
+        definitions.insert(id, OURS, DEFINITIONS_MAX / 2);
+        assert_eq!(definitions.remove(id), Some(OURS));
+        assert_eq!(
+            (definitions.get(id), definitions.remove(id), definitions.size),
+            (None, None, 0)
+        );
+    }
+
+    #[test]
+    fn what_replaces_another_definition_counts_in_its_place() {
+        let mut definitions = PeerFunctions::default();
+        let (one, other) = (FunctionId(0), FunctionId(1));
+        let half = DEFINITIONS_MAX / 2;
+        definitions.insert(one, OURS, half);
+        assert_eq!(definitions.check(one, half), Ok(()));
+        assert_eq!(definitions.insert(one, FunctionId(4), half), Some(OURS));
+        let all = 2 * (half + ENTRY_SIZE);
+        assert_eq!(definitions.check(other, half), Err(all), "more than may be kept");
+        assert_eq!(definitions.check(other, half - 2 * ENTRY_SIZE), Ok(()));
+    }
+}

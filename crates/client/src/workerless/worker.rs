@@ -1,0 +1,145 @@
+//! Requests of a worker for nested tasks, without a process behind them.
+
+use gristmill_wire::SlotId;
+
+use super::WorkerlessEngine;
+
+/// The only slot.
+const SLOT: SlotId = SlotId(0);
+
+impl WorkerlessEngine {
+    /// Creates an engine whose worker may have contexts that take up to `contexts_max` bytes.
+    #[must_use]
+    pub fn with_worker(contexts_max: usize) -> Self {
+        let mut engine = Self::default();
+        engine.inner.nested.contexts_max = contexts_max;
+        engine
+    }
+
+    /// Handles a request of the worker: the part of it that is in one record, and whether it goes on in the next one. Returns
+    /// false if the request is not accepted, for which an engine gives its worker up.
+    pub fn hear(&mut self, part: &[u8], goes_on: bool) -> bool {
+        let now = self.inner.port.read_clock();
+        let word = part.len() as u64 | (u64::from(goes_on) << 32);
+        let is_taken = self.inner.nested_request(SLOT, word, part, now).is_ok();
+        self.inner.settle();
+        is_taken
+    }
+
+    /// Drops the tasks, functions and contexts of the worker, which is gone; the next worker has sent nothing yet.
+    pub fn bury(&mut self) {
+        self.inner.drop_nested(SLOT);
+        self.inner.settle();
+    }
+
+    /// Returns the number of contexts that the worker has defined, and their size together in bytes.
+    #[must_use]
+    pub fn told_contexts(&self) -> (usize, usize) {
+        self.inner.nested.audit_contexts(SLOT)
+    }
+
+    /// Returns the number of tasks that the engine has.
+    #[must_use]
+    pub fn task_count(&self) -> usize {
+        self.inner.core.record_count() as usize
+    }
+
+    /// Returns the number of contexts that the engine knows.
+    #[must_use]
+    pub fn context_count(&self) -> usize {
+        self.inner.port.contexts.count()
+    }
+
+    /// Ends all tasks that wait.
+    pub fn shut_down(&mut self) {
+        let now = self.inner.port.read_clock();
+        self.inner.core.shut_down(true, now, &mut self.inner.port);
+        self.inner.settle();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gristmill_core::{ContextId, TaskId};
+    use gristmill_wire::peer::{ContextTerms, Files};
+    use gristmill_wire::{NestedRequest, ResourceRequest};
+
+    use super::*;
+    use crate::peers::CONTEXT_SIZE;
+
+    /// Defines a context of `size` bytes for the worker; returns true if the number or size of its contexts has changed.
+    fn tell(engine: &mut WorkerlessEngine, number: u8, size: usize) -> bool {
+        let setup = vec![number; size];
+        let context = ContextId(number.into());
+        let terms = ContextTerms {
+            context,
+            workers_max: 1,
+            is_fork_safe: true,
+            linger_ns: 0,
+            demand: ResourceRequest::NONE,
+            files: Files::default(),
+            name: b"",
+            setup: &setup,
+        };
+        let mut bytes = Vec::new();
+        NestedRequest::DefineContext(terms).encode(&mut bytes);
+        let before = engine.told_contexts();
+        assert!(engine.hear(&bytes, false));
+        engine.told_contexts() != before
+    }
+
+    fn forget(engine: &mut WorkerlessEngine, number: u32) {
+        let mut bytes = Vec::new();
+        NestedRequest::ForgetContext { context: ContextId(number) }.encode(&mut bytes);
+        assert!(engine.hear(&bytes, false));
+    }
+
+    #[test]
+    fn the_contexts_of_a_worker_take_no_more_than_they_may() {
+        let each = CONTEXT_SIZE + 100;
+        let mut engine = WorkerlessEngine::with_worker(2 * each);
+        assert!(tell(&mut engine, 1, 100) && tell(&mut engine, 2, 50));
+        assert!(!tell(&mut engine, 3, 0), "there is no room");
+        assert!(tell(&mut engine, 2, 100), "it replaces the task that had its number");
+        assert_eq!((engine.told_contexts(), engine.context_count()), ((2, 2 * each), 2));
+        assert!(tell(&mut engine, 2, 101), "then that is gone, too");
+        assert_eq!((engine.told_contexts(), engine.context_count()), ((1, each), 1));
+        forget(&mut engine, 1);
+        assert!(tell(&mut engine, 3, 2 * 100 + CONTEXT_SIZE));
+        engine.bury();
+        assert_eq!((engine.told_contexts(), engine.context_count()), ((0, 0), 0));
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_task_whose_ticket_was_used_again() {
+        let mut engine = WorkerlessEngine::with_worker(0);
+        let request = |engine: &mut WorkerlessEngine, request: NestedRequest<'_>| {
+            let mut bytes = Vec::new();
+            request.encode(&mut bytes);
+            assert!(engine.hear(&bytes, false));
+        };
+        let function = 1;
+        request(&mut engine, NestedRequest::Define { function, name: "f", definition: b"N" });
+        for _ in 0..3 {
+            let submission = NestedRequest::Submit {
+                ticket: 7,
+                parent: TaskId::new(0, 0),
+                function,
+                options: None,
+                is_arena: false,
+                arguments: Vec::new(),
+                payload: b"",
+            };
+            request(&mut engine, submission);
+        }
+        assert_eq!(engine.task_count(), 3);
+        engine.bury();
+        engine.shut_down();
+        engine.check_empty();
+    }
+
+    #[test]
+    fn a_worker_may_have_a_gigabyte_of_contexts() {
+        assert_eq!(WorkerlessEngine::default().inner.nested.contexts_max, 1 << 30);
+    }
+}

@@ -1,0 +1,1 @@
+"""Protein docking with a model in the loop: the application, its tasks, and its receptor."""

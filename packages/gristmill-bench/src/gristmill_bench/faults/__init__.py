@@ -1,0 +1,1 @@
+"""Failures that are injected into applications, and the evidence of what happened to the tasks."""

@@ -1,0 +1,1 @@
+"""Figures of the papers, made again: measurements, pictures, a page, and checks of the papers' relations."""

@@ -1,0 +1,1 @@
+"""Probes that try the features of executors."""

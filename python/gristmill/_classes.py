@@ -1,0 +1,330 @@
+"""Reducers that cloudpickle lacks, for classes and functions that are sent by value.
+
+Sent by value are definitions in ``__main__``, in notebooks, and inside functions.
+
+Classes keep their slots. If ``__init_subclass__`` or a metaclass's constructor fails because it needs what only the
+class statement had, the class is made without calling them. A class that comes back to the process it came from stays
+as it is there. Caches and context variables arrive empty, as in a new process. Locks of ``cached_property`` are made
+anew.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import contextvars
+import dataclasses
+import enum
+import functools
+import struct
+import sys
+import threading
+import types
+import typing
+import uuid
+import weakref
+from typing import Any
+
+from cloudpickle import cloudpickle
+
+from gristmill import _extension_classes, _modules
+
+#: Attributes that only the class statement can set. ``type`` itself provides attributes of these names, so they cannot
+#: be set later.
+_IN_STATEMENT = (
+    "__base__",
+    "__bases__",
+    "__basicsize__",
+    "__class__",
+    "__dictoffset__",
+    "__flags__",
+    "__itemsize__",
+    "__mro__",
+    "__name__",
+    "__text_signature__",
+    "__weakrefoffset__",
+)
+#: Classes that this process made from pickles, each with the names that the last pickle set. Only these classes take on
+#: what a later pickle says of them.
+_received: weakref.WeakKeyDictionary[type, frozenset[str]] = weakref.WeakKeyDictionary()
+#: Context variables by the key that names each in all processes, and the keys by variable.
+_variables: dict[str, contextvars.ContextVar[Any]] = {}
+_names_of_variables: dict[contextvars.ContextVar[Any], str] = {}
+
+
+def reduce_class(cls: type) -> tuple[Any, ...]:
+    """Returns the reduction of a class that goes by value."""
+    if issubclass(cls, enum.Enum):
+        arguments, state = cloudpickle._enum_getnewargs(cls), cloudpickle._enum_getstate(cls)
+        # The members are made before the rest of the class exists, so the methods that make them come with them.
+        makers = (("__new__", "__new_member__"), ("__init__", "__init__"))
+        own = {name: vars(cls)[kept] for name, kept in makers if kept in vars(cls)}
+        return _make_enum, (arguments, own), state, None, None, _set_state
+    made = _extension_classes.reduce_made(cls)
+    if made is not None:
+        return made
+    kind, name, bases, named, tracker, _ = cloudpickle._class_getnewargs(cls)
+    if typing.NamedTuple in bases:
+        # ``NamedTuple`` makes a class with other bases from the class statement.
+        bases = cls.__bases__
+    slots = _slots(cls)
+    if slots is not None and not _extension_classes.is_struct(cls):
+        named["__slots__"] = slots
+    named |= {name: vars(cls)[name] for name in _IN_STATEMENT if name in vars(cls)}
+    members, keywords = _extension_classes.statement(cls)
+    return (
+        _make_class,
+        (kind, name, bases, named | members, tracker, keywords),
+        _class_state(cls),
+        None,
+        None,
+        _set_state,
+    )
+
+
+def _slots(cls: type) -> tuple[str, ...] | None:
+    """Returns the names in a class's own slots, however they were declared; ``None`` for a class without slots."""
+    if "__slots__" not in cls.__dict__:
+        return None
+    own = [name for name, member in cls.__dict__.items() if _is_slot_of(cls, member)]
+    if "__dict__" in cls.__dict__:
+        own.append("__dict__")
+    if "__weakref__" in cls.__dict__:
+        own.append("__weakref__")
+    return tuple(own)
+
+
+def _is_slot_of(cls: type, member: object) -> bool:
+    return type(member) is types.MemberDescriptorType and member.__objclass__ is cls
+
+
+def _class_state(cls: type) -> tuple[dict[str, Any], dict[str, Any]]:
+    members = cloudpickle._extract_class_dict(cls)
+    for name in ("__weakref__", "__dict__", "__annotate_func__", *_IN_STATEMENT):
+        members.pop(name, None)
+    for name in [name for name, member in members.items() if _is_slot_of(cls, member)]:
+        del members[name]
+    slots = members.get("__slots__")
+    if slots is not None and type(slots) not in (str, tuple, list, dict):
+        members["__slots__"] = _slots(cls)
+    if issubclass(type(cls), abc.ABCMeta):
+        for name in (
+            "_abc_cache",
+            "_abc_negative_cache",
+            "_abc_negative_cache_version",
+            "_abc_impl",
+        ):
+            members.pop(name, None)
+        registered = abc._get_dump(cls)[0]  # type: ignore[attr-defined]
+        members["_abc_impl"] = [one for one in (reference() for reference in registered) if one]
+    _extension_classes.sort_state(cls, members)
+    return members, {}
+
+
+def _make_class(
+    kind: type[type],
+    name: str,
+    bases: tuple[Any, ...],
+    named: dict[str, Any],
+    tracker: str,
+    keywords: dict[str, Any],
+) -> type:
+    """Makes a class without its members, or returns the class that this process already has for the tracker."""
+    known: type | None = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(tracker)
+    if known is not None:
+        return known
+    namespace = {sys.intern(name): value for name, value in named.items()}
+    try:
+        made = types.new_class(
+            name, bases, {"metaclass": kind, **keywords}, lambda space: space.update(namespace)
+        )
+    except Exception:
+        made = _make_quietly(kind, name, types.resolve_bases(bases), namespace, keywords)
+    return _track(tracker, made)
+
+
+def _make_quietly(
+    kind: type[type],
+    name: str,
+    bases: tuple[Any, ...],
+    namespace: dict[str, Any],
+    keywords: dict[str, Any],
+) -> type:
+    """Makes a class without the hooks of a class statement, which have run in the process that the class is from."""
+    owners = {
+        owner for base in bases for owner in base.__mro__ if "__init_subclass__" in vars(owner)
+    } - {object, typing.Generic, typing.Protocol}
+    hooks = [(owner, vars(owner)["__init_subclass__"]) for owner in owners if _is_python(owner)]
+    for owner, _ in hooks:
+        owner.__init_subclass__ = classmethod(lambda cls, **_: None)
+    try:
+        kinds: Any = kind.__mro__
+        maker = next(one for one in kinds if one is abc.ABCMeta or not _is_python(one))
+        made: type = maker.__new__(kind, name, bases, namespace, **keywords)
+        return made
+    finally:
+        for owner, hook in hooks:
+            owner.__init_subclass__ = hook
+
+
+def _is_python(cls: type) -> bool:
+    """Returns whether the attributes of a class can be set, like those of a class made by a class statement."""
+    # The bits are ``Py_TPFLAGS_HEAPTYPE`` and ``Py_TPFLAGS_IMMUTABLETYPE``.
+    return bool(cls.__flags__ & (1 << 9)) and not cls.__flags__ & (1 << 8)
+
+
+def _make_enum(arguments: tuple[Any, ...], own: dict[str, Any]) -> type:
+    bases, name, qualified_name, members, module, tracker, _ = arguments
+    known: type | None = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(tracker)
+    if known is not None:
+        return known
+    kind = type(bases[-1])
+    space: Any = kind.__prepare__(name, bases)
+    for member, value in {**own, **members}.items():
+        space[member] = value
+    made = kind.__new__(kind, name, bases, space)
+    made.__module__, made.__qualname__ = module, qualified_name
+    return _track(tracker, made)
+
+
+def _track(tracker: str, made: type) -> type:
+    tracked: type = cloudpickle._lookup_class_or_track(tracker, made)
+    if tracked is made:
+        _received[made] = frozenset()
+    return tracked
+
+
+def _set_state(cls: type, state: tuple[dict[str, Any], dict[str, Any]]) -> type:
+    before = _received.get(cls)
+    if before is None:
+        return cls
+    # The metaclass decides about attributes that ``type.__setattr__`` would refuse.
+    members = _extension_classes.without_layout(cls, state[0])
+    cloudpickle._class_setstate(cls, (members, state[1]))
+    now = _received[cls] = frozenset(state[0])
+    for name in before - now:
+        # Some attributes cannot be deleted once they are set, such as the documentation text.
+        with contextlib.suppress(AttributeError, TypeError):
+            delattr(cls, name)
+    return cls
+
+
+def reduce_module(module: types.ModuleType) -> tuple[Any, ...]:
+    """Returns the reduction of a module that goes by value: its name and its contents."""
+    own = ("__builtins__", "__spec__", "__loader__", "__cached__")
+    held = {name: value for name, value in vars(module).items() if name not in own}
+    return cloudpickle.dynamic_subimport, (module.__name__, held)
+
+
+def _reduce_cached_property(value: functools.cached_property[Any]) -> tuple[Any, ...]:
+    state = {name: part for name, part in vars(value).items() if name != "lock"}
+    return _make_cached_property, (state,)
+
+
+def _make_cached_property(state: dict[str, Any]) -> functools.cached_property[Any]:
+    made: functools.cached_property[Any] = functools.cached_property(state["func"])
+    vars(made).update(state)
+    return made
+
+
+def _reduce_variable(variable: contextvars.ContextVar[Any]) -> tuple[Any, ...]:
+    key = _names_of_variables.get(variable)
+    if key is None:
+        key = _names_of_variables[variable] = uuid.uuid4().hex
+        _variables[key] = variable
+    try:
+        default = contextvars.Context().run(variable.get)
+    except LookupError:
+        return _make_variable, (key, variable.name)
+    return _make_variable, (key, variable.name, default)
+
+
+def _make_variable(key: str, name: str, *default: Any) -> contextvars.ContextVar[Any]:
+    variable = _variables.get(key)
+    if variable is None:
+        named = {"default": default[0]} if default else {}
+        variable = _variables[key] = contextvars.ContextVar(name, **named)
+        _names_of_variables[variable] = key
+    return variable
+
+
+def _constant_of_dataclasses(name: str) -> Any:
+    return lambda _: (getattr, (dataclasses, name))
+
+
+def _reduce_weak_keys(value: weakref.WeakKeyDictionary[Any, Any]) -> tuple[Any, ...]:
+    return weakref.WeakKeyDictionary, (dict(value),)
+
+
+def _reduce_weak_values(value: weakref.WeakValueDictionary[Any, Any]) -> tuple[Any, ...]:
+    return weakref.WeakValueDictionary, (dict(value),)
+
+
+def _reduce_struct(value: struct.Struct) -> tuple[Any, ...]:
+    return struct.Struct, (value.format,)
+
+
+def _reduce_new_type(value: Any) -> Any:
+    if _is_attribute(value):
+        return NotImplemented
+    return _make_new_type, (
+        value.__name__,
+        value.__qualname__,
+        value.__module__,
+        value.__supertype__,
+    )
+
+
+def _make_new_type(name: str, qualified_name: str, module: str, supertype: Any) -> Any:
+    make: Any = typing.NewType
+    made = make(name, supertype)
+    made.__qualname__, made.__module__ = qualified_name, module
+    return made
+
+
+def _reduce_named_parameter(value: Any) -> Any:
+    """Reduces a ParamSpec or a TypeVarTuple. Each is one object in a process, like a type variable."""
+    if _is_attribute(value):
+        return NotImplemented
+    return _make_named_parameter, (
+        type(value),
+        value.__name__,
+        cloudpickle._get_or_create_tracker_id(value),
+    )
+
+
+def _make_named_parameter(kind: Any, name: str, tracker: str) -> Any:
+    return cloudpickle._lookup_class_or_track(tracker, kind(name))
+
+
+def _is_attribute(value: Any) -> bool:
+    """Returns whether any process finds a value under its module and its name."""
+    name = getattr(value, "__module__", None)
+    found = getattr(sys.modules.get(name or "__main__"), value.__name__, None)
+    return found is value and _modules.goes_by_name(name)
+
+
+def _reduce_type_variable(value: Any) -> Any:
+    if _is_attribute(value):
+        return NotImplemented
+    return cloudpickle._make_typevar, cloudpickle._decompose_typevar(value)
+
+
+#: Functions that reduce the instances of a type.
+REDUCERS: dict[type, Any] = {
+    functools.cached_property: _reduce_cached_property,
+    contextvars.ContextVar: _reduce_variable,
+    struct.Struct: _reduce_struct,
+    threading.local: lambda _: (threading.local, ()),
+    weakref.WeakKeyDictionary: _reduce_weak_keys,
+    weakref.WeakValueDictionary: _reduce_weak_values,
+    typing.NewType: _reduce_new_type,
+    typing.TypeVar: _reduce_type_variable,
+    typing.ParamSpec: _reduce_named_parameter,
+    type(dataclasses.MISSING): _constant_of_dataclasses("MISSING"),
+    type(dataclasses.KW_ONLY): _constant_of_dataclasses("KW_ONLY"),
+    type(dataclasses._HAS_DEFAULT_FACTORY): _constant_of_dataclasses(  # type: ignore[attr-defined]
+        "_HAS_DEFAULT_FACTORY"
+    ),
+}
+REDUCERS[typing.TypeVarTuple] = _reduce_named_parameter

@@ -1,0 +1,218 @@
+"""Supervision of processes that are restarted when they end: agents, or launchers of agents.
+
+One thread supervises all of them. It sleeps until a process ends, writes output, or is due.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import selectors
+import socket
+import threading
+import time
+
+from gristmill._nodes.command import MISUSED, REFUSED, UNKNOWN_HOST
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Sequence
+
+    from gristmill._nodes.supervised_process import SupervisedProcess
+
+_log = logging.getLogger("gristmill.nodes")
+
+#: The time that a process gets to leave once its client has finished, and then between the signal and its kill,
+#: seconds.
+_LEAVE_S, _KILL_S = 10.0, 5.0
+#: The time between the signal and the kill for a process without a node that could leave, seconds.
+_KILL_SOON_S = 1.0
+#: The longest sleep, seconds. An executor that was garbage-collected is noticed after this time.
+_SLEEP_MAX_S = 5.0
+#: The reasons why a process is not started again, by its final exit status.
+_WHY_ALONE = {
+    None: "it failed too often",
+    MISUSED: "its command line was refused",
+    REFUSED: "the client refused it permanently",
+    UNKNOWN_HOST: "its host is unknown",
+}
+
+
+class Supervisor:
+    """A thread that keeps commands running.
+
+    :param posts: the commands.
+    :param is_over: returns whether no process is needed any more.
+    :param leaves: returns whether the nodes of the named process end by themselves. A process without nodes, because
+        none came or all were lost, is told to end at once.
+    :param abandoned: called with a sentence when no process is started again, because all failed too often or
+        permanently.
+    """
+
+    def __init__(
+        self,
+        posts: Sequence[SupervisedProcess],
+        is_over: Callable[[], bool] = lambda: False,
+        abandoned: Callable[[str], None] = lambda text: None,
+        leaves: Callable[[str], bool] = lambda name: True,
+    ) -> None:
+        self._posts = list(posts)
+        self._is_over = is_over
+        self._abandoned = abandoned
+        self._leaves = leaves
+        #: Reentrant: log handlers and signal handlers run in threads that hold it, and may ask what runs, or end it.
+        self._lock = threading.RLock()
+        self._end_began_at = 0.0
+        self._end_at: float | None = None
+        self._slips = True
+        self._selector = selectors.DefaultSelector()
+        self._waker, self._bell = socket.socketpair()
+        self._bell.setblocking(False)
+        self._selector.register(self._bell, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._run, name="gristmill-posts", daemon=True)
+
+    def start(self) -> None:
+        """Starts all processes. Does not wait for them."""
+        self._thread.start()
+
+    def failures(self) -> list[tuple[str, str]]:
+        """Returns the names and last failures of the processes that do not run now."""
+        with self._lock:
+            return [(post.name, post.failure) for post in self._posts if post.process is None]
+
+    def processes(self) -> dict[str, int]:
+        """Returns the process ids of the running processes, by name."""
+        with self._lock:
+            return {post.name: post.process.pid for post in self._posts if post.process is not None}
+
+    def running(self) -> list[subprocess.Popen[bytes]]:
+        """Returns the processes that run now, in the order of the posts."""
+        with self._lock:
+            return [post.process for post in self._posts if post.process is not None]
+
+    def is_left_alone(self) -> bool:
+        """Returns whether all processes failed too often or permanently, and none is started again."""
+        with self._lock:
+            return all(post.is_left_alone for post in self._posts)
+
+    def begin_end(self, leave_s: float = _LEAVE_S, slips: bool = True) -> None:
+        """Stops starting processes, and begins to end the running ones.
+
+        Closes their leashes at once if ``slips``, and signals those that still run after ``leave_s``.
+        """
+        with self._lock:
+            self._slips = slips
+            self._begin(leave_s)
+        with contextlib.suppress(OSError):
+            self._waker.send(b".")
+
+    def _begin(self, leave_s: float) -> None:
+        if self._end_at is None:
+            self._end_began_at = time.monotonic()
+            self._end_at = self._end_began_at + leave_s
+
+    def end(self, leave_s: float = _LEAVE_S) -> None:
+        """Ends all processes as ``begin_end`` does, and waits for them."""
+        self.begin_end(leave_s)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._is_done():
+                with self._lock:
+                    wake_at = self._start_due()
+                self._sleep(wake_at)
+        except Exception as error:  # without this thread tasks would wait forever
+            _log.exception("agents can no longer be supervised")
+            self._abandoned(f"agents can no longer be supervised: {error}")
+        finally:
+            self._selector.close()
+            self._waker.close()
+            self._bell.close()
+
+    def _is_done(self) -> bool:
+        with self._lock:
+            if self._is_over():
+                self._begin(_LEAVE_S)
+            if self._end_at is None:
+                return False
+            running = [post for post in self._posts if post.process is not None]
+            for post in running:
+                self._hasten(post)
+            return not running
+
+    def _hasten(self, post: SupervisedProcess) -> None:
+        """Ends a process in steps: it closes the leash, then sends SIGTERM, then kills."""
+        assert post.process is not None, "it runs"
+        assert self._end_at is not None, "the end has begun"
+        leaves = self._leaves(post.name)
+        late_s = time.monotonic() - (self._end_at if leaves else self._end_began_at)
+        if late_s > (_KILL_S if leaves else _KILL_SOON_S):
+            post.process.kill()
+        elif late_s > 0:
+            post.process.terminate()
+        elif self._slips and post.process.stdin is not None and not post.process.stdin.closed:
+            post.slip()
+
+    def _start_due(self) -> float:
+        """Starts the processes that are due. Returns the time of the next wake-up."""
+        now = time.monotonic()
+        if self._end_at is not None:
+            return now + 0.1
+        wake_at = now + _SLEEP_MAX_S
+        for post in self._posts:
+            if post.due_at is None:
+                continue
+            if post.due_at > now:
+                wake_at = min(wake_at, post.due_at)
+            elif post.start():
+                self._watch(post)
+            else:
+                self._note(post)
+        return wake_at
+
+    def _watch(self, post: SupervisedProcess) -> None:
+        process = post.process
+        assert process is not None, "started"
+        assert process.stderr is not None, "a pipe"
+        self._selector.register(process.stderr, selectors.EVENT_READ, post)
+        self._selector.register(os.pidfd_open(process.pid), selectors.EVENT_READ, post)
+
+    def _sleep(self, wake_at: float) -> None:
+        for key, _ in self._selector.select(max(0.0, wake_at - time.monotonic())):
+            if key.fileobj is self._bell:
+                self._bell.recv(4096)
+            elif isinstance(key.fileobj, int):
+                self._ended(key.data, key.fileobj)
+            elif key.data.process is not None and not key.data.hear():
+                self._selector.unregister(key.fileobj)
+
+    def _ended(self, post: SupervisedProcess, descriptor: int) -> None:
+        self._selector.unregister(descriptor)
+        os.close(descriptor)
+        with self._lock:
+            assert post.process is not None, "it ended just now"
+            post.hear()  # its last output
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(post.process.stderr)  # type: ignore[arg-type]
+            post.bury()
+            if self._end_at is None:
+                self._note(post)
+
+    def _note(self, post: SupervisedProcess) -> None:
+        """Logs a lost process, and at a higher level one that is not restarted.
+
+        Reports all failures once no process is restarted any more.
+        """
+        if not post.is_left_alone:
+            _log.info("%s is started again: %s", post.name, post.failure)
+            return
+        # The peer that refused it, or the agent itself, has logged the reason.
+        level = logging.INFO if post.finality == REFUSED else logging.WARNING
+        why = _WHY_ALONE[post.finality]
+        _log.log(level, "%s is not started again, %s: %s", post.name, why, post.failure)
+        if all(one.is_left_alone for one in self._posts):
+            text = "; ".join(f"{one.name} {one.failure}" for one in self._posts)
+            threading.Thread(target=self._abandoned, args=(text,), daemon=True).start()

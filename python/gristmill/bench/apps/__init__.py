@@ -1,5 +1,0 @@
-"""Applications that the suite runs: a plug-in for each, written once for all executors."""
-
-from gristmill.bench.apps.base import App
-
-__all__ = ["App"]

@@ -1,5 +1,0 @@
-"""Executors that the suite measures: a plug-in for each, which opens it with a number of workers."""
-
-from gristmill.bench.executors.base import ExecutorPlugin
-
-__all__ = ["ExecutorPlugin"]

@@ -1,1 +1,0 @@
-"""Failures that are put into applications, and what is known of tasks afterwards."""

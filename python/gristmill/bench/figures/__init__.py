@@ -1,1 +1,0 @@
-"""Figures of the papers, made again: measurements, pictures, a page, and whether what they say holds here."""

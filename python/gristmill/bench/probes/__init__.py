@@ -1,1 +1,0 @@
-"""What executors can do, each thing tried on them."""

@@ -1,5 +1,0 @@
-"""How it is noted what becomes of each task."""
-
-from gristmill.bench.records.base import RecordsPlugin
-
-__all__ = ["RecordsPlugin"]

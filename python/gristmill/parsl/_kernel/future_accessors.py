@@ -1,0 +1,31 @@
+"""``future[key]`` and ``future.name``: tasks that extract a part of a value, run in the submitting process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gristmill.parsl._kernel.apps import python_app
+
+
+def item_of(future: Any, key: Any) -> Any:
+    """Returns the future of ``future.result()[key]``."""
+    return _app(_item, future)(future, key)
+
+
+def attribute_of(future: Any, name: str) -> Any:
+    """Returns the future of ``future.result().name``."""
+    return _app(_attribute, future)(future, name)
+
+
+def _app(function: Any, future: Any) -> Any:
+    # The task's own kernel, which need not be the loaded one.
+    kernel = future._kernel
+    return python_app(function, data_flow_kernel=kernel, executors=["_parsl_internal"])
+
+
+def _item(value: Any, key: Any) -> Any:
+    return value[key]
+
+
+def _attribute(value: Any, name: str) -> Any:
+    return getattr(value, name)

@@ -1,0 +1,5 @@
+"""Parsl's ``parsl.logconfigs.json``, or substitutes where Parsl is not installed."""
+
+from gristmill.parsl import _fallback
+
+__getattr__, __dir__ = _fallback.lookups(__name__, substitutes="log_configs")

@@ -1,0 +1,5 @@
+"""Parsl's ``parsl.usage_tracking``."""
+
+from gristmill.parsl import _fallback
+
+__getattr__, __dir__ = _fallback.lookups(__name__)
