@@ -7,12 +7,24 @@ source scripts/lib/environments.sh
 failed=()
 check() { "$@" || failed+=("$*"); }
 
-set_up
+# Fails, with the commands of the linters that found something.
+report() { [ ${#failed[@]} -eq 0 ] || die "$(printf 'these lints failed:\n'; printf '  %s\n' "${failed[@]}")"; }
+
+# They build for another profile than the engine, so that both builds run beside each other.
+rust_lints() (
+  export PYO3_PYTHON="$PWD/$venv/bin/python"
+  check cargo fmt --check
+  check cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+  check cargo clippy --quiet --locked -p gristmill-native --no-default-features -- -D warnings
+  report
+)
+
 say "lints"
-export PYO3_PYTHON="$PWD/$venv/bin/python"
-check cargo fmt --check
-check cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
-check cargo clippy --quiet --locked -p gristmill-native --no-default-features -- -D warnings
+need_rust
+make_tools
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+rust_lints >"$venv/log-lints" 2>&1 &
+set_up
 check "$venv/bin/python" -m ruff check --quiet .
 check "$venv/bin/python" -m ruff format --check --quiet .
 check "$venv/bin/python" -m mypy --no-error-summary
@@ -20,4 +32,6 @@ check "$venv/bin/python" -m mypy.stubtest --concise gristmill._native
 check "$venv/bin/lint-imports" --no-logo --no-cache
 check "$venv/bin/shellcheck" --external-sources dev scripts/*.sh scripts/lib/*.sh .ci/packages .ci/run fuzz/run crates/sim/mutants
 for mutation in crates/sim/mutations/*.patch; do check git apply --check "$mutation"; done
-[ ${#failed[@]} -eq 0 ] || die "$(printf 'these lints failed:\n'; printf '  %s\n' "${failed[@]}")"
+wait "$!" || failed+=("those of Rust, above")
+cat "$venv/log-lints"
+report

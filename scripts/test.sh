@@ -4,7 +4,7 @@
 cd "$(dirname "$0")/.."
 source scripts/lib/tests.sh
 
-set_up
 scripts/lint.sh || failed+=(lint)
+set_up
 rust_tests
 with_all python_tests -m "not slow" "$@"

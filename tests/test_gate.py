@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -117,14 +118,16 @@ STEPS = """
     source scripts/lib/steps.sh
     skip_passed={skip}
     step true
+    begin sh -c 'echo beside; exit 3'
     step false
     step sh -c 'read line || echo "no standard input"'
+    await
     finish
 """
 
 
 def _steps(folder: Path, skip: str = "") -> subprocess.CompletedProcess[str]:
-    """Runs three steps in a clone of a repository with one commit, the second of which fails."""
+    """Runs four steps, one beside others, in a clone of a repository with one commit; two of them fail."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
     text = textwrap.dedent(STEPS).format(skip=skip)
     return subprocess.run(
@@ -152,10 +155,10 @@ def test_a_step_that_fails_does_not_stop_the_others_and_is_listed_at_the_end(
     _clone(tmp_path)
     done = _steps(tmp_path)
     assert done.returncode == 1
-    assert "no standard input" in done.stdout
-    assert "== false: 0 s, FAILED" in done.stderr
+    assert done.stdout == "no standard input\nbeside\n"
+    assert re.search(r"^== false: \d+ s, FAILED$", done.stderr, re.MULTILINE)
     _, _, end = done.stderr.partition("Failed steps, each repeated alone by its command:\n")
-    assert end == "  false\n"
+    assert end == "  false\n  sh -c echo beside; exit 3\n"
 
 
 def test_steps_that_passed_on_a_commit_are_not_repeated_where_the_files_are_the_commits(

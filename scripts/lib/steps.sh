@@ -9,7 +9,7 @@ export CARGO_INCREMENTAL=0
 GRISTMILL_OUTCOMES=$(mktemp -d)
 export GRISTMILL_OUTCOMES
 touch "$GRISTMILL_OUTCOMES"/{flaky,failed}
-trap 'rm -rf "$GRISTMILL_OUTCOMES"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$GRISTMILL_OUTCOMES"' EXIT
 
 # Set by a script that does not repeat a step that passed on this commit.
 skip_passed=
@@ -21,10 +21,12 @@ gate_steps() {
   step ./dev test
   step ./dev parsl
   step ./dev slow
-  step ./dev e2e
+  # It waits for Slurm's walltimes most of the time; what runs beside it has no Python test.
+  begin ./dev e2e
   step ./dev loom
   step ./dev sim --count 2000
   step ./dev docs
+  await
 }
 
 # Prints the file that lists the steps that passed on this commit; nothing where files differ from it.
@@ -35,20 +37,51 @@ record() {
   echo "${XDG_CACHE_HOME:-$HOME/.cache}/gristmill/passed/$commit"
 }
 
+# passed_before COMMAND...: succeeds if the step is not to be repeated.
+passed_before() {
+  local file
+  file=$(record)
+  [ -n "$skip_passed" ] && [ -n "$file" ] && grep -qxF "$*" "$file" 2>/dev/null || return 1
+  echo "== $*: passed before on this commit" >&2
+}
+
 # step COMMAND...: runs it without standard input, and prints how long it took.
 step() {
-  local began=$SECONDS verdict="" flaky_before file
-  file=$(record)
-  if [ -n "$skip_passed" ] && [ -n "$file" ] && grep -qxF "$*" "$file" 2>/dev/null; then
-    echo "== $*: passed before on this commit" >&2
-    return
-  fi
-  flaky_before=$(count_of flaky)
-  "$@" </dev/null || verdict=", FAILED"
+  passed_before "$@" && return
+  local status=0 began=$SECONDS flaky file
+  flaky=$(count_of flaky) file=$(record)
+  "$@" </dev/null || status=$?
+  conclude "$status" "$began" "$flaky" "$file" "$@"
+}
+
+# begin COMMAND...: begins a step that runs beside the next ones; `await` prints its output and how long it took.
+begun=()
+begin() {
+  begun=()
+  passed_before "$@" && return
+  begun=("$SECONDS" "$(count_of flaky)" "$(record)" "$@")
+  "$@" </dev/null >"$GRISTMILL_OUTCOMES/log" 2>&1 &
+  begun_process=$!
+}
+
+await() {
+  [ ${#begun[@]} -gt 0 ] || return 0
+  local status=0
+  wait "$begun_process" || status=$?
+  cat "$GRISTMILL_OUTCOMES/log"
+  conclude "$status" "${begun[@]}"
+}
+
+# conclude STATUS BEGAN FLAKY FILE COMMAND...: prints how long a step took; records that it passed, in the file, if the commit is
+# still the same, no more tests were flaky than before, and all files are the commit's.
+conclude() {
+  local status=$1 began=$2 flaky=$3 file=$4 verdict=""
+  shift 4
+  [ "$status" = 0 ] || verdict=", FAILED"
   echo "== $*: $((SECONDS - began)) s$verdict" >&2
   if [ -n "$verdict" ]; then
     failed_steps+=("$*")
-  elif [ -n "$file" ] && [ "$(record)" = "$file" ] && [ "$(count_of flaky)" = "$flaky_before" ]; then
+  elif [ -n "$file" ] && [ "$(record)" = "$file" ] && [ "$(count_of flaky)" = "$flaky" ]; then
     mkdir -p "$(dirname "$file")" && echo "$*" >>"$file"
   fi
 }
