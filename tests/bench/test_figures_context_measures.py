@@ -188,7 +188,7 @@ def test_first_calls_are_taken_apart_each_on_an_empty_disk(
     monkeypatch.setattr(starts, "_PACKAGES", ("packaging", "nobody-has-this"))
     monkeypatch.setattr(starts, "ready", light)
     monkeypatch.setattr(starts, "_CALLS", 2)
-    monkeypatch.delenv(starts.LOCAL_VARIABLE, raising=False)
+    monkeypatch.delenv(starts.IMAGE_FOLDER, raising=False)
     image = starts.packed(tmp_path)
     shutil.rmtree(tmp_path / "environment")
     with monkeypatch.context() as local:
@@ -196,7 +196,7 @@ def test_first_calls_are_taken_apart_each_on_an_empty_disk(
         local.setattr(tempfile, "tempdir", None)
         place = str(tmp_path)
         found = values([*starts.on_disk(image, place), *starts.in_memory(image, place)])
-    assert starts.LOCAL_VARIABLE not in os.environ
+    assert starts.IMAGE_FOLDER not in os.environ
     assert {series for series, _ in found} == {
         "L2 (cold)",
         "L2 (hot)",

@@ -29,6 +29,8 @@ _PROGRAM, _NODE, _INTO, _RECEIVED = (
     "into one group, at least",
     "received by one node",
 )
+#: Counts of bytes on the links of a node: from the program, from nodes, to nodes.
+_KINDS = ("given", "fetched", "passed_on")
 _PATIENCE_S = 60.0
 
 
@@ -120,8 +122,7 @@ def sent(topology: Topology) -> dict[str, dict[str, int]]:
     except (gristmill.GristmillError, TimeoutError) as error:
         raise BenchError(f"{topology}: {error}") from error
     return {
-        one.name: {kind: getattr(one, f"blob_bytes_{kind}") for kind in ("given", "fetched")}
-        for one in nodes
+        one.name: {kind: getattr(one, f"blob_bytes_{kind}") for kind in _KINDS} for one in nodes
     }
 
 
