@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gristmill_bench.errors import BenchError
+from gristmill_bench.executors import parsl_kernels
 from gristmill_bench.executors.direct import DirectExecutor
 from gristmill_bench.executors.parsls import Parsl
 from gristmill_bench.plugins import find, make
@@ -120,3 +121,11 @@ def test_htex_has_more_workers_than_cores_if_it_was_asked_for_them() -> None:
 def test_a_queue_for_each_worker_is_for_direct_ones() -> None:
     with pytest.raises(BenchError, match="the workers of htex share a queue: executor direct"):
         make("executor", "parsl", {"queues": "each"})
+
+
+def test_the_file_of_a_kernels_log_is_closed_at_its_end() -> None:
+    kernel = parsl_kernels.Kernel("parsl", lambda _: parsl_kernels.threads(1), logs=True)
+    (file,) = kernel._log_files
+    assert file.stream is not None
+    kernel.shutdown()
+    assert file.stream is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -136,6 +137,7 @@ class Kernel:
         put_first("PATH", os.path.dirname(sys.executable))
         self._parsl = importlib.import_module(_PACKAGES[surface])
         self._folder = scratch()
+        before = _log_files()
         #: The kernel itself.
         self.kernel = self._parsl.DataFlowKernel(
             self._parsl.Config(
@@ -147,6 +149,8 @@ class Kernel:
                 **others,
             )
         )
+        #: Open files of the kernel's log: Parsl's removes them from the logger and leaves them open.
+        self._log_files = _log_files() - before
         self._walltime = walltime
         self._apps: dict[Callable[..., Any], Callable[..., Future]] = {}
 
@@ -168,6 +172,8 @@ class Kernel:
         """Ends kernel and executor."""
         if not self.kernel.cleanup_called:
             self.kernel.cleanup()
+        for file in self._log_files:
+            file.close()
         self._folder.cleanup()
 
 
@@ -193,6 +199,12 @@ class BareKernel(Bare):
     def close(self) -> None:
         """Ends kernel and executor."""
         self._kernel.shutdown()
+
+
+def _log_files() -> set[logging.FileHandler]:
+    """Returns the files that Parsl's logger writes to."""
+    handlers = logging.getLogger("parsl").handlers
+    return {one for one in handlers if isinstance(one, logging.FileHandler)}
 
 
 def _nothing() -> Any:
