@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-## full                         every check: the gate's steps that have not passed on this commit, then the slow tiers (half an hour)
+## full                         every check: all tests, the gate's steps that have not passed on this commit, the slow tiers (an hour)
 # Every step runs, whatever failed before it; no flaky test is forgiven.
 cd "$(dirname "$0")/.."
 source scripts/lib/steps.sh
 
 export GRISTMILL_STRICT=1
 skip_passed=yes
+test_arguments=()
 gate_steps
 step ./dev versions
 step ./dev fuzz --seconds 5

@@ -133,7 +133,7 @@ def start_and_return(path: str, way: str) -> str:
 def submit_child_that_waits(path: str, way: str) -> str:
     """Submits a child that is stopped; a program that this task itself has started continues."""
     note(path + ".parent", _sleep())
-    child = gristmill.current_executor().options(timeout=0.3).submit(start_and_wait, path, way)
+    child = gristmill.current_executor().options(timeout=1.0).submit(start_and_wait, path, way)
     return type(child.exception()).__name__
 
 

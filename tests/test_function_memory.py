@@ -15,7 +15,7 @@ from gristmill import Executor, _functions
 
 import calls
 
-pytestmark = pytest.mark.interpreter
+pytestmark = [pytest.mark.interpreter, pytest.mark.long]
 
 #: Functions with mutable captured objects that workers and the program may keep.
 KEPT_MAX = 16

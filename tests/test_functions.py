@@ -344,6 +344,7 @@ def test_an_unpicklable_function_names_what_it_captures(shared: Executor) -> Non
         shared.submit(locked)
 
 
+@pytest.mark.long
 def test_fresh_functions_leave_memory_flat(make_executor: Callable[..., Executor]) -> None:
     executor = make_executor(1)
 

@@ -44,6 +44,9 @@ class Suite:
         """Runs the tests; returns the exit status and what was printed."""
         environment = {**os.environ, "GRISTMILL_OUTCOMES": str(self._outcomes)}
         environment.pop("GRISTMILL_STRICT", None)
+        # Other plug-ins take longer to load than these tests take.
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        environment["PYTEST_PLUGINS"] = "xdist.plugin,pytest_timeout,pytest_reportlog.plugin"
         command = [sys.executable, str(_PYTEST), "-p", "no:cacheprovider", *arguments]
         options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "text": True}
         done = subprocess.run(command, cwd=self._folder, env=environment, check=False, **options)  # type: ignore[call-overload]

@@ -165,6 +165,7 @@ def test_a_lease_without_an_end_cannot_last_longer(make_lease: MakeLease) -> Non
         make_lease(max_workers=1).extend(5)
 
 
+@pytest.mark.long
 def test_a_handler_of_a_signal_may_extend_a_lease_that_is_just_extended() -> None:
     leases: list[Lease] = []
     hour_s, minute_s = 3600.0, 60.0

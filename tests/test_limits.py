@@ -16,6 +16,8 @@ from gristmill import Executor
 import calls
 from stage import Gate, Script
 
+pytestmark = pytest.mark.long
+
 MakeExecutor = Callable[..., Executor]
 
 

@@ -15,6 +15,8 @@ from cgroups import group
 from disks import small_disk
 from stage import Script
 
+pytestmark = pytest.mark.long
+
 Make = Callable[[int], Sized]
 
 #: Size of a result that travels in a ring, bytes.

@@ -19,6 +19,8 @@ from cgroups import group
 from disks import small_disk
 from stage import Gate, Script
 
+pytestmark = pytest.mark.long
+
 SIZE = 250_000  # numbers in an array of 2 MB
 COUNT = 20
 

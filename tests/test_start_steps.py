@@ -29,6 +29,8 @@ from gristmill._context.declare import with_reuse
 import calls
 from stage import Gate
 
+pytestmark = pytest.mark.long
+
 MakeExecutor = Callable[..., Executor]
 MakeModule = Callable[[str, str], str]
 Way = Callable[[MakeExecutor, str, str], Any]

@@ -240,6 +240,7 @@ def _meet(
             assert is_told, f"{one} was not told of {wanted}"
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(play=plays())
 def test_waits_over_any_mixture_of_futures_are_the_standard_librarys(

@@ -11,6 +11,8 @@ export GRISTMILL_OUTCOMES
 touch "$GRISTMILL_OUTCOMES"/{flaky,failed}
 trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$GRISTMILL_OUTCOMES"' EXIT
 
+# How `./dev test` is run.
+test_arguments=(--gate)
 # Set by a script that does not repeat a step that passed on this commit.
 skip_passed=
 failed_steps=()
@@ -18,7 +20,7 @@ failed_steps=()
 # The steps of the gate: what every commit of the main branch passes.
 gate_steps() {
   step .ci/packages
-  step ./dev test
+  step ./dev test "${test_arguments[@]}"
   step ./dev parsl
   step ./dev slow
   # It waits for Slurm's walltimes most of the time; what runs beside it has no Python test.

@@ -238,6 +238,7 @@ def test_a_context_of_a_task_is_a_name_elsewhere(make_executor: MakeExecutor) ->
         executor.options(context=made).submit(os.getpid)
 
 
+@pytest.mark.long
 def test_contexts_of_many_tasks_leave_nothing_behind(make_executor: MakeExecutor, log: Log) -> None:
     def outer(size: int) -> int:
         made = Context(load, log, size)

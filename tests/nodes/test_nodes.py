@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import operator
 import os
+import signal
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 
@@ -97,8 +98,7 @@ def test_a_running_task_is_stopped_on_request(make_nodes: MakeNodes, gate: Gate)
 def test_time_limits_hold_on_nodes(make_nodes: MakeNodes, gate: Gate) -> None:
     executor, _ = make_nodes(1, 1)
     with pytest.raises(TaskTimeoutError, match="longer than its timeout"):
-        executor.options(timeout=0.05).submit(calls.enter, gate.path).result()
-    gate.wait_entered()
+        executor.options(timeout=0.05).submit(signal.pause).result()
     held = executor.submit(calls.enter, gate.path)
     gate.wait_entered()
     late = executor.options(start_within=0.01).submit(calls.nothing)
