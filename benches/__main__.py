@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -98,10 +99,22 @@ class Bench:
         return found
 
 
-def run_block(command: list[str], timeout_s: float, folder: Path) -> str | None:
-    """Runs a command with a folder for its output and temporary files. Returns the reason of its failure, or None."""
+def run_block(
+    command: list[str],
+    timeout_s: float,
+    folder: Path,
+    tree: Path = machine.ROOT,
+    environment: Mapping[str, str] = os.environ,
+) -> str | None:
+    """Runs a command with a folder for its output and temporary files. Returns the reason of its failure, or None.
+
+    :param tree: folder that it is started in, whose `benches` it imports.
+    """
     log = folder / "log"
-    status = instruments.run_bounded(command, timeout_s, log, {**os.environ, "TMPDIR": str(folder)})
+    variables = {**environment, "TMPDIR": str(folder)}
+    # The command that bounds the run starts in this folder; the measured one in its own.
+    into = ["env", "--chdir", str(tree), *command]
+    status = instruments.run_bounded(into, timeout_s, log, variables)
     if status is None:
         return f"no result within {timeout_s:.0f} s"
     return None if status == 0 else f"failed ({status}): {instruments.last_line(log)}"

@@ -28,14 +28,11 @@ class ContestRow(Row):
         """Chooses the sizes of one side and warms it up; records its parameters."""
 
     def blocks(self, settings: Settings) -> list[Block]:
-        alone = [Block(ALONE)] if self.must or self.moonshot else []
-        return [*alone, *(Block(peer) for peer in self.peers)]
+        return [Block(ALONE), *(Block(peer) for peer in self.peers)]
 
     def lines(self) -> list[Line]:
-        alone = []
-        if self.must or self.moonshot:
-            alone = [Line(self.title, ALONE, self.better, must=self.must, moonshot=self.moonshot)]
-        return [*alone, *(self.peer_line(peer) for peer in self.peers)]
+        alone = Line(self.title, ALONE, self.better, must=self.must, moonshot=self.moonshot)
+        return [alone, *(self.peer_line(peer) for peer in self.peers)]
 
     def peer_line(self, peer: str) -> Line:
         """Makes the line beside one peer."""

@@ -39,9 +39,6 @@ class HotRow(ContestRow):
     better = "lower"
     peers = tuple(PEERS)
 
-    def blocks(self, settings: Settings) -> list[Block]:
-        return [Block(ALONE), *super().blocks(settings)]
-
     def lines(self) -> list[Line]:
         goals = {"p50": (Goal(2e-6), Goal(0.7e-6)), "p99": (Goal(5e-6), Goal(1.2e-6))}
         lines = []

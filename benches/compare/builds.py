@@ -1,0 +1,70 @@
+"""Builds of commits, each in a folder of its own below `target/compare`."""
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from benches import machine
+
+#: Folder of the builds. They share a target folder, so that what they depend on is compiled once.
+FOLDER = machine.ROOT / "target" / "compare"
+
+
+@dataclass(frozen=True)
+class Build:
+    """A built commit."""
+
+    #: The abbreviated hash.
+    commit: str
+    #: Folder of the commit's files: rows are measured by its own `benches`.
+    tree: Path
+    #: Folder that the engine is imported from.
+    package: Path
+
+    def environment(self) -> dict[str, str]:
+        """Returns the environment of a process that imports this build, and the suite of its commit."""
+        paths = (self.package, self.tree / "packages" / "gristmill-bench" / "src")
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONHASHSEED": "0"}
+
+
+def resolve(name: str) -> str:
+    """Returns the abbreviated hash of a commit. Raises ``ValueError`` if there is none of this name."""
+    command = ["git", "rev-parse", "--verify", "--quiet", "--short=12", f"{name}^{{commit}}"]
+    done = subprocess.run(command, cwd=machine.ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ValueError(f"there is no commit {name!r}")
+    return done.stdout.strip()
+
+
+def build(name: str) -> Build:
+    """Builds a commit, if it is not built already."""
+    commit = resolve(name)
+    folder = FOLDER / commit
+    made = Build(commit, folder / "tree", folder / "package")
+    if made.package.exists():
+        return made
+    print(f"building {commit}", file=sys.stderr)
+    shutil.rmtree(folder, ignore_errors=True)
+    made.tree.mkdir(parents=True)
+    archive = subprocess.run(
+        ["git", "archive", commit], cwd=machine.ROOT, capture_output=True, check=True
+    )
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        files.extractall(made.tree, filter="data")
+    command = [sys.executable, "-m", "maturin", "build", "--release", "--locked", "--quiet"]
+    command += ["--interpreter", sys.executable, "--out", str(folder / "wheels")]
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(FOLDER / "target")}
+    subprocess.run(command, cwd=made.tree, env=environment, check=True)
+    (wheel,) = (folder / "wheels").glob("*.whl")
+    unpacked = folder / "unpacked"
+    with zipfile.ZipFile(wheel) as files_of_wheel:
+        files_of_wheel.extractall(unpacked)
+    # The name appears once all is there.
+    unpacked.rename(made.package)
+    return made

@@ -1,0 +1,65 @@
+"""``./dev bench --compare``: what the pairs of two commits say of a row."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("gristmill_bench", reason="gristmill-bench is not installed")
+
+from benches.compare import __main__ as comparing
+from benches.compare.ratios import estimate, gains
+from benches.rows import ROWS
+
+
+def pairs(gain: float, spread: float) -> tuple[list[float], list[float]]:
+    """Returns rates of 25 pairs, the second ones higher by the factor ``gain``, with noise that is the same each time."""
+    draw = random.Random(1)
+    base = [draw.gauss(100, spread) for _ in range(25)]
+    return base, [gain * draw.gauss(100, spread) for _ in range(25)]
+
+
+@pytest.mark.parametrize(
+    ("gain", "spread", "verdict"),
+    [
+        (1.0, 2, "not worse"),
+        (0.9, 2, "WORSE"),
+        (1.2, 2, "better"),
+        (1.0, 30, "not resolved"),
+    ],
+)
+def test_a_row_is_judged_by_the_interval_of_the_median_ratio(
+    gain: float, spread: float, verdict: str
+) -> None:
+    base, head = pairs(gain, spread)
+    found = estimate(gains(base, head, "higher"))
+    assert found.low <= found.ratio <= found.high
+    assert found.verdict == verdict
+    assert found == estimate(gains(base, head, "higher")), "the same numbers, the same interval"
+
+
+def test_a_number_above_one_is_better_whatever_is_measured() -> None:
+    assert gains([10.0, 20.0], [20.0, 20.0], "higher") == [2.0, 1.0]
+    assert gains([10.0, 20.0], [20.0, 20.0], "lower") == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("key", ["submit", "call", "map", "chain", "memory", "first"])
+def test_a_row_is_compared_without_peers(key: str) -> None:
+    assert comparing.block_of(ROWS[key]).name == "alone"
+    comparison = comparing.Comparison(ROWS[key], None, None)  # type: ignore[arg-type]
+    assert comparison.better
+
+
+def test_an_unknown_commit_and_an_unknown_row_are_named() -> None:
+    root = Path(comparing.__file__).parents[2]
+    for arguments, said in (
+        ("no-such-commit submit", "no-such-commit"),
+        ("HEAD nothing", "nothing"),
+    ):
+        command = [sys.executable, "-m", "benches.compare", *arguments.split()]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+        assert (done.returncode, said in done.stderr.splitlines()[-1]) == (2, True)
