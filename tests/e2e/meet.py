@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +35,7 @@ def with_parsl(folder: str) -> list[str]:
         walltime="00:05:00",
         exclusive=False,
         launcher=importlib.import_module("parsl.launchers").SrunLauncher(),
-        worker_init=f"export PATH={Path(sys.executable).parent}:$PATH SLURM_CONF={os.environ['SLURM_CONF']}",
+        worker_init=f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH SLURM_CONF={os.environ['SLURM_CONF']}",
     )
     executor = parsl.HighThroughputExecutor(
         label="nodes", provider=provider, address="10.77.0.254", max_workers_per_node=1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 import sys
 from collections.abc import Callable
@@ -19,7 +20,10 @@ from stage import Gate
 
 #: A program that is called as ``ssh`` is and runs everything on this machine. For ``-R`` it runs a relay as long as the
 #: command runs.
-_SHELL = """#!{python}
+_SHELL = """#!/bin/sh
+exec {python} {program} "$@"
+"""
+_PROGRAM = """
 import subprocess, sys
 sys.path.insert(0, {tests!r})
 from proxy import Relay
@@ -38,8 +42,10 @@ sys.exit(subprocess.call(["sh", "-c", command]))
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Puts such a program in the place of ``ssh``; returns the file that it writes its arguments to."""
     log = tmp_path / "log"
-    text = _SHELL.format(python=sys.executable, tests=str(Path(__file__).parent), log=str(log))
-    (tmp_path / "ssh").write_text(text)
+    program = tmp_path / "ssh.py"
+    program.write_text(_PROGRAM.format(tests=str(Path(__file__).parent), log=str(log)))
+    python = shlex.quote(sys.executable)
+    (tmp_path / "ssh").write_text(_SHELL.format(python=python, program=shlex.quote(str(program))))
     (tmp_path / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     return log

@@ -5,6 +5,7 @@ several clients.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +59,7 @@ def halves(tmp_path: Path) -> str:
 @pytest.fixture
 def interpreter(tmp_path: Path, halves: str) -> str:
     path = tmp_path / "python"
-    path.write_text(_INTERPRETER.format(python=sys.executable, folder=halves))
+    path.write_text(_INTERPRETER.format(python=shlex.quote(sys.executable), folder=halves))
     path.chmod(0o755)
     return str(path)
 

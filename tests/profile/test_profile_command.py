@@ -126,8 +126,8 @@ def test_processes_that_lost_their_parent_are_seen_and_a_module_can_be_run(tmp_p
         "outlives()\npathlib.Path('done').touch()\n"
     )
     (tmp_path / "whole.py").write_text(
-        "import os, subprocess, sys, time\n"
-        "subprocess.run(['sh', '-c', f'{sys.executable} left.py & sleep 0.1'])\n"
+        "import os, shlex, subprocess, sys, time\n"
+        "subprocess.run(['sh', '-c', f'{shlex.quote(sys.executable)} left.py & sleep 0.1'])\n"
         "while not os.path.exists('done'): time.sleep(0.01)\n"
     )
     folder = tmp_path / "out"
