@@ -34,11 +34,13 @@ fn every_promise_has_a_test_or_says_that_it_has_none() {
         let (path, name) = id.split_once("::").unwrap_or_else(|| panic!("{id} is no test id"));
         let file = tests.iter().find(|file| file.path == path);
         let text = &file.unwrap_or_else(|| panic!("{path} does not exist")).text;
-        let body = text
+        let found = text
             .split_once(&format!("fn {name}("))
             .or_else(|| text.split_once(&format!("def {name}(")));
-        let (_, body) = body.unwrap_or_else(|| panic!("{path} has no {name}"));
-        let ends = ["\n}\n", "\n    }\n", "\ndef "].iter().filter_map(|end| body.find(end));
+        let (before, body) = found.unwrap_or_else(|| panic!("{path} has no {name}"));
+        let indent = before.rsplit('\n').next().expect("a line");
+        let ends = [format!("\n{indent}}}\n"), "\ndef ".into()];
+        let ends = ends.iter().filter_map(|end| body.find(end));
         let body = &body[..ends.min().unwrap_or(body.len())];
         assert!(body.contains("assert"), "{id} asserts nothing");
     }
