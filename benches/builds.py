@@ -7,30 +7,21 @@ folder, so that the installed one stays unchanged.
 import os
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benches import machine
+from benches import machine, wheel
 from benches.model import Unavailable
 
 
 def without_timings() -> Path:
     """Builds the module with timings compiled out. Returns the folder to import it from."""
     folder = machine.ROOT / "target" / "untimed"
-    wheels, package = folder / "wheels", folder / "package"
-    command = [sys.executable, "-m", "maturin", "build", "--release", "--locked", "--quiet"]
-    command += ["--no-default-features", "--interpreter", sys.executable, "--out", str(wheels)]
-    environment = {**os.environ, "CARGO_TARGET_DIR": str(folder)}
     try:
-        subprocess.run(command, cwd=machine.ROOT, env=environment, check=True, capture_output=True)
+        return wheel.unpacked(machine.ROOT, folder, folder, "--no-default-features")
     except (OSError, subprocess.CalledProcessError) as error:
         raise Unavailable(f"a module without timings cannot be built: {error}") from error
-    newest = max(wheels.glob("*.whl"), key=lambda wheel: wheel.stat().st_mtime)
-    with zipfile.ZipFile(newest) as wheel:
-        wheel.extractall(package)
-    return package
 
 
 class Side:

@@ -36,12 +36,12 @@ class Comparison:
         self.samples: dict[str, dict[str, list[float]]] = {
             key: {side: [] for side in self.SIDES} for key in self.better
         }
+        self._order = random.Random(0)
 
     def measure(self, pairs: int) -> None:
         """Takes that many triples of measurements, each in a random order."""
-        order = random.Random(0)
         for number in range(pairs):
-            for side in order.sample(self.SIDES, len(self.SIDES)):
+            for side in self._order.sample(self.SIDES, len(self.SIDES)):
                 series = self._series(side)
                 for key, samples in self.samples.items():
                     samples[side].append(median(series[key]))

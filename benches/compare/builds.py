@@ -6,11 +6,10 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from benches import machine
+from benches import machine, wheel
 
 #: Folder of the builds. They share a target folder, so that what they depend on is compiled once.
 FOLDER = machine.ROOT / "target" / "compare"
@@ -57,14 +56,5 @@ def build(name: str) -> Build:
     )
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
         files.extractall(made.tree, filter="data")
-    command = [sys.executable, "-m", "maturin", "build", "--release", "--locked", "--quiet"]
-    command += ["--interpreter", sys.executable, "--out", str(folder / "wheels")]
-    environment = {**os.environ, "CARGO_TARGET_DIR": str(FOLDER / "target")}
-    subprocess.run(command, cwd=made.tree, env=environment, check=True)
-    (wheel,) = (folder / "wheels").glob("*.whl")
-    unpacked = folder / "unpacked"
-    with zipfile.ZipFile(wheel) as files_of_wheel:
-        files_of_wheel.extractall(unpacked)
-    # The name appears once all is there.
-    unpacked.rename(made.package)
+    wheel.unpacked(made.tree, folder, FOLDER / "target")
     return made
