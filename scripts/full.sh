@@ -8,12 +8,15 @@ export GRISTMILL_STRICT=1
 skip_passed=yes
 test_arguments=()
 gate_steps
+# The engine without timings of tasks, as `python -m benches timings` builds it.
+step cargo clippy --quiet --locked -p gristmill-native --no-default-features -- -D warnings
 step ./dev versions
 step ./dev fuzz --seconds 5
 step ./dev asan
 step ./dev valgrind
 step ./dev miri
 step ./dev suite
+step ./dev e2e --peers tests/e2e/test_engines.py tests/e2e/test_placed.py
 step ./dev conform --sample
 # Wheels for one version are enough.
 step ./dev wheels "$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')"

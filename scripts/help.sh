@@ -9,5 +9,5 @@ first=(run test slow lint fix full versions thorough loom sim mutants fuzz asan 
 for name in "${first[@]}" $(basename -s .sh scripts/*.sh); do
   case " ${listed-} " in *" $name "*) continue ;; esac
   listed="${listed-} $name"
-  sed -n 's/^## /  .\/dev /p' "scripts/$name.sh"
+  sed -n -e 's/^##   /         /p' -e 's/^## \([^ ]\)/  .\/dev \1/p' "scripts/$name.sh"
 done

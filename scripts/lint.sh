@@ -15,7 +15,6 @@ rust_lints() (
   export PYO3_PYTHON="$PWD/$venv/bin/python"
   check cargo fmt --check
   check cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
-  check cargo clippy --quiet --locked -p gristmill-native --no-default-features -- -D warnings
   report
 )
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-## test [--strict] [PYTEST ARGS]  set up, then the lints and all but the slow tests, Rust and Python (6 min once built, 2 cores)
+## test [--strict] [PYTEST ARGS]  set up, then the lints and all but the slow tests, Rust and Python (8 min once built, 2 cores)
 # Without --strict one or two Python tests that fail are run once more, and forgiven if they pass then. With --gate the long tests
 # are left out, and those that parsl.sh and suite.sh run with what they need installed.
 cd "$(dirname "$0")/.."

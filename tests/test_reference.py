@@ -47,8 +47,11 @@ def _stub_class(name: str) -> ast.ClassDef:
 
 
 def _docstring(value: object) -> str:
-    """Returns an object's own docstring; a plain value, such as the default of a field, has none."""
-    has_own = callable(value) or isinstance(value, (property, classmethod))
+    """Returns an object's own docstring: of a plain value, such as the default of a field, and of what a class has from
+    Parsl, there is none.
+    """
+    is_parsls = str(getattr(value, "__module__", "")).startswith("parsl.")
+    has_own = (callable(value) or isinstance(value, (property, classmethod))) and not is_parsls
     return (inspect.getdoc(value) or "") if has_own else ""
 
 

@@ -1,5 +1,5 @@
-# Python environments with the engine and its benchmark suite: .venv for the developer's interpreter, .venvs/NAME for others. Sourced from the
-# repository's root.
+# Python environments with the engine and its benchmark suite: .venv for the developer's interpreter, .venvs/NAME for others.
+# Sourced from the repository's root.
 # shellcheck shell=bash
 set -euo pipefail
 
@@ -118,7 +118,26 @@ set_up() {
   install_bench "$venv"
 }
 
-# Installs the molecular screen of examples/ into .venv, editable, with the pinned versions of what it requires; once per
+# make_layer NAME: makes .venvs/NAME on top of .venv. It has the packages of .venv, and what is installed into it is not in
+# .venv. From then on, the functions of this file use it.
+make_layer() {
+  local layer=.venvs/$1
+  if [ ! -x "$layer/bin/gristmill" ]; then
+    say "making $layer"
+    python -m venv --without-pip "$layer"
+    "$layer/bin/python" - "$PWD/$(packages_of "$venv")" "$(packages_of "$layer")/base.pth" <<<'
+import pathlib, sys
+pathlib.Path(sys.argv[2]).write_text(f"import site; site.addsitedir({sys.argv[1]!r})\n")'
+    sed "s|$PWD/$venv/|$PWD/$layer/|" "$venv/bin/gristmill" >"$layer/bin/gristmill"
+    chmod +x "$layer/bin/gristmill"
+  fi
+  venv=$layer
+}
+
+# packages_of ENVIRONMENT: prints the folder of its packages.
+packages_of() { echo "$1/lib/python$(version_of "$1/bin/python")/site-packages"; }
+
+# Installs the molecular screen of examples/, editable, with the pinned versions of what it requires; once per
 # change of these.
 install_screen() {
   local screen=examples/molecular_screen installed=$venv/molecular_screen.txt

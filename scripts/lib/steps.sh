@@ -22,9 +22,9 @@ gate_steps() {
   step .ci/packages
   step ./dev test "${test_arguments[@]}"
   step ./dev parsl
-  step ./dev slow
-  # It waits for Slurm's walltimes most of the time; what runs beside it has no Python test.
+  # It waits for Slurm's walltimes most of the time.
   begin ./dev e2e
+  step ./dev slow
   step ./dev loom
   step ./dev sim --count 2000
   step ./dev docs

@@ -254,6 +254,7 @@ if __name__ == "__main__":
 
 
 def test_parsls_own_monitoring_works(tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy", reason="Parsl is installed without its extra `monitoring`")
     (tmp_path / "program.py").write_text(MONITORED)
     expected = (0, "[0, 2, 4]\n[('it', 3)]\n[(3,)]\n", "")
     assert _ends(tmp_path, "-m", "gristmill.parsl", "program.py") == expected
