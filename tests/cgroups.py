@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,4 +90,4 @@ def _remove(folder: Path) -> None:
         try:
             folder.rmdir()
         except OSError:
-            os.sched_yield()
+            time.sleep(0.001)

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -278,7 +279,7 @@ def signal_parent(parent: int, path: str) -> int:
     """
     os.kill(parent, signal.SIGUSR1)
     while not os.path.exists(path):
-        os.sched_yield()
+        time.sleep(0.001)
     return 5
 
 

@@ -10,6 +10,7 @@ import functools
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def wait_for_file(path: str) -> None:
     """Runs until the path exists or its folder is gone: a task without a waiter may begin only after its test."""
     folder = os.path.dirname(path)
     while not os.path.exists(path) and os.path.exists(folder):
-        os.sched_yield()
+        time.sleep(0.001)
 
 
 def wait_for_waiting_child(started: str, forever: str, ended: str) -> None:

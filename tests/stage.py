@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -49,7 +50,7 @@ def wait_until_received(executor: Executor) -> None:
         told = sum(node.waiting + node.running for node in nodes)
         if told >= executor.stats().in_flight:
             return
-        os.sched_yield()
+        time.sleep(0.001)
 
 
 def wait_for_nodes(executor: Executor, count: int) -> None:
@@ -165,7 +166,7 @@ def zygote_beside(others: set[int]) -> int:
         found = set(zygotes()) - others
         if len(found) == 1:
             return found.pop()
-        os.sched_yield()
+        time.sleep(0.001)
 
 
 def stand_bys() -> list[int]:
@@ -179,7 +180,7 @@ def next_stand_by(before: set[int]) -> int:
         found = set(stand_bys()) - before
         if found:
             return found.pop()
-        os.sched_yield()
+        time.sleep(0.001)
 
 
 def _stands_by(process: int) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import textwrap
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +20,7 @@ WARNINGS = [signal.SIGTERM, signal.SIGHUP]
 
 def wait_until_gone(processes: list[int]) -> None:
     while any(lives(process) for process in processes):
-        os.sched_yield()
+        time.sleep(0.001)
 
 
 #: A program as docs/explanation/program-end.md recommends it: it starts no new task, and running tasks may end.
@@ -236,6 +236,8 @@ def test_ctrl_c_leaves_another_executor_its_tasks(
         str(note),
     )
     gate.wait_entered()
+    assert client.stdout is not None
+    assert client.stdout.readline() == "waiting\n"
     below = descent(client.pid)
     client.send_signal(signal.SIGINT)
     _, errors = client.communicate()

@@ -9,6 +9,7 @@ import pickle
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -154,7 +155,7 @@ def test_keepers_that_are_killed_while_workers_start_cost_no_task(
         (keeper,) = set(keepers()) - before
         os.kill(keeper, signal.SIGKILL)
         while lives(keeper):
-            os.sched_yield()
+            time.sleep(0.001)
     gate.wait_entered()
     gate.open()
     assert future.result() == "fine"
@@ -170,7 +171,7 @@ def test_a_killed_zygote_is_survived(make_executor: MakeExecutor, gate: Gate) ->
     zygote = zygote_beside(before | {worker})
     os.kill(zygote, signal.SIGKILL)
     while lives(stand_by):
-        os.sched_yield()
+        time.sleep(0.001)
     gate.open()
     assert held.result() == "fine"
     assert executor.submit(calls.pid).result() == worker
@@ -366,7 +367,7 @@ def test_a_timeout_stops_the_tasks_children(make_executor: MakeExecutor, gate: G
         held.result()
     child = int(Path(gate.path + ".child").read_text())
     while lives(child):
-        os.sched_yield()
+        time.sleep(0.001)
     assert [future.result() for future in behind] == list(range(50))
 
 
@@ -614,7 +615,7 @@ def _mark() -> tuple[str, bytes]:
 def _wait_until_gone(mark: bytes) -> None:
     """Waits until no process carries the mark; the watchdog ends a wait that never succeeds."""
     while family(mark):
-        os.sched_yield()
+        time.sleep(0.001)
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
@@ -650,7 +651,7 @@ def test_the_end_of_the_client_leaves_no_process(
     assert client.wait() == -number
     _wait_until_gone(needle)
     while any(lives(process) for process in below):
-        os.sched_yield()
+        time.sleep(0.001)
     for stream in (client.stdin, client.stdout, client.stderr):
         assert stream is not None
         stream.close()

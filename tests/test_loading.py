@@ -330,7 +330,6 @@ class Deadly:
     """An object that ends the process that unpickles it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        import os
 
         return os._exit, (4,)
 
@@ -380,7 +379,7 @@ def test_a_task_that_is_stopped_amid_an_import_costs_no_later_task(
     stopped = executor.submit(import_in_the_body, "imported_once")
     later = [executor.submit(import_in_the_body, "imported_once") for _ in range(3)]
     while not there.exists():
-        os.sched_yield()
+        time.sleep(0.001)
     assert stopped.cancel(running=True, grace=600)
     with pytest.raises(CancelledError):
         stopped.result()

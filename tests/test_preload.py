@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import textwrap
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -109,7 +110,7 @@ def test_a_thread_that_starts_later_is_noticed_before_the_next_fork(
         assert isinstance(executor.submit(os._exit, 1).exception(), WorkerLostError)
     assert executor.submit(calls.is_interpreter_of_its_own).result()
     while lives(zygote):
-        os.sched_yield()
+        time.sleep(0.001)
     assert executor.submit(calls.pid).result() in descent(os.getpid())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def test_a_worker_is_replaced_though_the_stand_by_was_killed(make_executor: Make
     stand_by = next_stand_by(before)
     os.kill(stand_by, signal.SIGKILL)
     while lives(stand_by):
-        os.sched_yield()
+        time.sleep(0.001)
     assert executor.submit(calls.pid).result() == worker, "no other task noticed"
     _kill(executor)
     assert executor.submit(calls.pid).result() not in (worker, stand_by)
@@ -105,7 +106,7 @@ def test_a_stand_by_ends_with_its_executor(make_executor: MakeExecutor) -> None:
 def test_a_stand_by_ends_with_the_keeper(script: Script) -> None:
     printed = script.run(
         """
-        import os, signal
+        import os, signal, time
         import calls, gristmill, stage
 
         executor = gristmill.Executor(1)
@@ -114,7 +115,7 @@ def test_a_stand_by_ends_with_the_keeper(script: Script) -> None:
         (keeper,) = stage.keepers()
         os.kill(keeper, signal.SIGKILL)
         while stage.lives(stand_by):
-            os.sched_yield()
+            time.sleep(0.001)
         print(executor.submit(calls.same, 7).result())
         """
     )

@@ -10,6 +10,7 @@ import random
 import signal
 import sys
 import threading
+import time
 import types
 import warnings
 from collections.abc import Callable
@@ -338,7 +339,7 @@ def test_executors_come_and_go_without_a_trace(script: Script) -> None:
     """The program has a process of its own, because threads of earlier executors end at any time in this one."""
     printed = script.run(
         """
-        import gc, os, threading
+        import gc, os, threading, time
         import calls
         from gristmill import Executor
         from stage import keepers
@@ -353,7 +354,7 @@ def test_executors_come_and_go_without_a_trace(script: Script) -> None:
             gc.collect()
             # The engine's own threads hold its descriptors, and end soon after the shutdown.
             while count("task") > alone:
-                os.sched_yield()
+                time.sleep(0.001)
             return threading.active_count(), keepers(), count("fd")
 
         alone = count("task")
@@ -476,7 +477,7 @@ def test_signals_of_the_client_have_their_handlers(script: Script, gate: Gate) -
     assert printed == "handled 15\n", errors
     assert client.returncode == 0
     while any(lives(process) for process in below):
-        os.sched_yield()
+        time.sleep(0.001)
 
 
 def test_an_executor_in_a_thread(shared: Executor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -24,7 +25,7 @@ WAITING = 20
 def stay(gate: str, begun: str) -> None:
     Path(begun).touch()
     while os.path.exists(gate):
-        os.sched_yield()
+        time.sleep(0.001)
 
 
 def leave_sign(path: str) -> None:
@@ -58,7 +59,7 @@ def test_what_waits_when_a_run_has_failed_is_not_begun(name: str, tmp_path: Path
     waiting = [backend.submit(leave_sign, str(sign)) for sign in signs]
     behind = backend.submit(leave_sign, waiting[-1])
     while not begun.exists():
-        os.sched_yield()
+        time.sleep(0.001)
     # Running tasks continue until the waiting tasks have ended.
     behind.add_done_callback(lambda _: gate.unlink())
     backend.shutdown()

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from queue import SimpleQueue
@@ -41,7 +42,7 @@ def meet(folder: Path, number: int, others: int) -> int:
     """Waits until this many tasks run at the same time; returns the process of its node agent or of the program."""
     (folder / str(number)).touch()
     while len(list(folder.iterdir())) < others:
-        os.sched_yield()
+        time.sleep(0.001)
     return parent_of_parent(number)
 
 
@@ -169,7 +170,7 @@ def test_a_call_that_wants_to_end_its_worker_fails_alone(batches: int) -> None:
 def stay_or_give(number: int) -> int:
     """Never ends for number 3; returns the number otherwise."""
     while number == 3:
-        os.sched_yield()
+        time.sleep(0.001)
     return number
 
 

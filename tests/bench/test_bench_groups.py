@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -49,7 +50,7 @@ def compute(meeting: Path, number: int) -> tuple[float, str]:
     """Computes once all workers have begun; returns the elapsed seconds and the control groups of the process."""
     (meeting / str(number)).touch()
     while len(list(meeting.iterdir())) < len(PAIR):
-        os.sched_yield()
+        time.sleep(0.001)
     begun, end = perf_counter(), process_time() + WORK_S
     while process_time() < end:
         pass

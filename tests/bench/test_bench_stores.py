@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def server(tmp_path: Path) -> Iterator[Any]:
             break
         except redis.ConnectionError:
             assert process.poll() is None, "it has ended"
-            os.sched_yield()
+            time.sleep(0.001)
     yield client, f"unix://{socket}"
     client.close()
     process.send_signal(signal.SIGTERM)

@@ -6,6 +6,7 @@ import gc
 import mmap
 import os
 import signal
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -263,7 +264,7 @@ def test_an_unused_context_goes_after_a_while(make_executor: MakeExecutor, log: 
     options = executor.options(context=context)
     first = options.submit(lambda: context["maker"]).result()
     while not log.pids("close"):
-        os.sched_yield()
+        time.sleep(0.001)
     assert log.pids("close") == [first]
     assert options.submit(lambda: context["maker"]).result() != first
 
@@ -278,7 +279,7 @@ def test_where_memory_is_short_the_context_goes_that_was_used_longest_ago(
         options = executor.options(context=context)
         makers.append(options.submit(lambda context=context: context["maker"]).result())
         while len(log.pids("close")) < number:
-            os.sched_yield()
+            time.sleep(0.001)
         assert log.pids("close") == makers[:number]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from typing import Any
 
 import gristmill
@@ -51,7 +52,7 @@ def main(shell: str, environment: str, file: str, *hosts: str) -> None:
 
         futures = [run(wait_and_tell) for _ in hosts]
         while context.report(executor).deployments < len(hosts):  # type: ignore[union-attr]
-            os.sched_yield()
+            time.sleep(0.001)
         os.write(opened, b"." * len(hosts))
         found = [future.result() for future in futures]
         stats = executor.stats()

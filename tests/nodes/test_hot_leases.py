@@ -52,12 +52,12 @@ def wait_used(process: int, ticks: int) -> None:
     """Waits until a process has used a core for this many more ticks; the watchdog ends the wait if it sleeps."""
     until = state(process)[1] + ticks
     while state(process)[1] < until:
-        os.sched_yield()
+        time.sleep(0.001)
 
 
 def wait_asleep(process: int) -> None:
     while state(process)[0] != "S":
-        os.sched_yield()
+        time.sleep(0.001)
 
 
 def worker_state(lease: Lease) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import operator
-import os
 import signal
+import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 
@@ -134,7 +134,7 @@ def test_shutdown_cancels_what_waits_on_a_node_for_a_task_that_runs_there(
     others = [executor.submit(calls.both, running, number) for number in range(50)]
     last = executor.submit(calls.same, others)
     while executor.stats().in_flight < 2:  # until some have been sent ahead
-        os.sched_yield()
+        time.sleep(0.001)
     executor.shutdown(wait=False, cancel_futures=True)
     assert concurrent.futures.wait([*others, last]).not_done == set()
     assert all(future.cancelled() for future in [*others, last])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -115,7 +115,7 @@ def test_workers_of_all_nodes_are_kept_for_a_task_that_needs_several(
             gates[first].open()
             held[first].result()
         while {node.running for node in executor.nodes()} != {1}:
-            os.sched_yield()
+            time.sleep(0.001)
         assert not Path(note).exists(), "those that are free are kept for it"
         gates[3 if 3 not in firsts else 2].open()
         high.result()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from concurrent.futures import CancelledError, wait
 from pathlib import Path
 from typing import Any
@@ -163,7 +164,7 @@ def _wait_until_gone(process: int) -> None:
     while Path(f"/proc/{process}").exists():
         if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
             return
-        os.sched_yield()
+        time.sleep(0.001)
 
 
 def test_a_join_app_is_cancelled_with_what_it_has_joined(
@@ -172,7 +173,7 @@ def test_a_join_app_is_cancelled_with_what_it_has_joined(
     joining = join(gate.path)
     gate.wait_entered()
     while joining.task_status() != "joining":
-        os.sched_yield()
+        time.sleep(0.001)
     assert joining.running()
     inner = joining.task_record["joins"][0]
     assert joining.cancel()
@@ -186,7 +187,7 @@ def test_a_join_app_whose_part_is_cancelled_fails(kernel: DataFlowKernel, gate: 
     part = same(held)
     joining = join_app(lambda: part)()
     while joining.task_status() != "joining":
-        os.sched_yield()
+        time.sleep(0.001)
     assert part.cancel()
     with pytest.raises(JoinError) as failure:
         joining.result()

@@ -131,7 +131,7 @@ def test_a_process_that_a_task_forks_reads_itself(tmp_path: Path) -> None:
 def test_a_task_is_read_after_one_that_was_interrupted_as_readings_began(script: Script) -> None:
     program = script.start(
         """
-        import os, threading
+        import threading, time
         from gristmill.parsl._kernel.monitoring import sampling
 
         start = threading.Thread.start
@@ -147,7 +147,7 @@ def test_a_task_is_read_after_one_that_was_interrupted_as_readings_began(script:
             print("interrupted")
         watch = sampling.begin(0.01)
         while len(watch.readings) < 2:
-            os.sched_yield()
+            time.sleep(0.001)
         print("read")
         """
     )
