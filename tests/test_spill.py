@@ -77,13 +77,14 @@ def test_the_file_on_disk_has_no_name_and_ends_with_a_killed_program(
         import os, sys
         import numpy as np
         from gristmill import Executor
-        os.mkfifo("gate")
+        os.mkfifo(sys.argv[1])
         executor = Executor(1)
-        executor.submit(open, os.path.abspath("gate"))  # waits for a writer, which never comes
+        executor.submit(open, sys.argv[1])  # waits for a writer, which never comes
         held = [executor.submit(len, np.full(250_000, float(number))) for number in range(20)]
         print(executor._arena_use()[2], executor.submit(os.getppid) and "", flush=True)
         sys.stdin.read()
         """,
+        str(tmp_path / "gate"),
         env={"GRISTMILL_SPILL_DIR": str(place)},
     )
     with program:
