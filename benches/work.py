@@ -40,6 +40,13 @@ def spin(seconds: float) -> None:
         pass
 
 
+def turn(count: int) -> int:
+    """Does a fixed amount of work: a loop of `count` turns, however often it is preempted."""
+    for _ in range(count):
+        pass
+    return count
+
+
 def hold(fifo: str) -> None:
     """Holds its worker, asleep, until another process opens the named pipe `fifo` for writing."""
     os.close(os.open(fifo, os.O_RDONLY))

@@ -12,6 +12,7 @@ from benches.rows.context_shares import SharesRow
 from benches.rows.context_starts import ContextStartRow
 from benches.rows.context_sweeps import SweepsRow
 from benches.rows.echo import EchoRow, ViewsRow
+from benches.rows.efficiency import DisturbanceRow, EfficiencyRow, UnevenRow
 from benches.rows.graph import ChainRow, FanRow
 from benches.rows.latency import HotRow, SilenceRow
 from benches.rows.memory import FlatRow, OutstandingRow
@@ -22,6 +23,7 @@ from benches.rows.on_nodes import FibonacciRow, FloodRow
 from benches.rows.remembered import CheckpointRow, HitRow
 from benches.rows.replace import ReplaceRow
 from benches.rows.scheduling import SchedulingRow
+from benches.rows.small_map import SmallMapRow
 from benches.rows.start import FirstRow, ImportRow
 from benches.rows.suite_cost import SuiteCostRow
 from benches.rows.throughput import MapRow, SubmitRow
@@ -44,6 +46,10 @@ ROWS: dict[str, Row] = {
         ImportRow(),
         FirstRow(),
         MetgRow(),
+        EfficiencyRow(),
+        UnevenRow(),
+        SmallMapRow(),
+        DisturbanceRow(),
         TimingsRow(),
         FlatRow(),
         SchedulingRow(),
