@@ -83,9 +83,10 @@ impl Client {
         self.spin
     }
 
-    /// Makes the sleeping leader and the pollers look again.
+    /// Makes the sleeping leader and the pollers look again; ends a nap.
     pub(crate) fn kick_leader(&self) {
         self.shared.kick();
+        self.shared.nap.end();
     }
 
     pub(crate) fn wake_attendant(&self) {

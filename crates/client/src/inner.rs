@@ -15,6 +15,7 @@ use crate::blobs::BlobWork as _;
 use crate::bundle::EncodedOutcome;
 use crate::client_port::ClientPort;
 use crate::lead::Lead;
+use crate::nap_word::NapWord;
 use crate::nested::NestedTasks;
 use crate::outcome::Ended;
 use crate::peers::{InboundTasks, LinkWork, PeerEvent, is_inbound};
@@ -30,11 +31,13 @@ pub(crate) struct LockFreeState {
     kicks: AtomicU64,
     /// Sleeper of the leader, if it waits for links too.
     pub sleeper: Option<Arc<Sleeper>>,
+    /// Sleep of the leader while the workers have enough to do.
+    pub nap: NapWord,
 }
 
 impl LockFreeState {
     pub fn new(segment: Arc<Segment>, mode: BarrierMode, sleeper: Option<Arc<Sleeper>>) -> Self {
-        Self { segment, mode, kicks: AtomicU64::new(0), sleeper }
+        Self { segment, mode, kicks: AtomicU64::new(0), sleeper, nap: NapWord::new() }
     }
 
     /// Makes the pollers and the sleeper on the bell look again.

@@ -27,6 +27,7 @@ mod intake;
 mod lead;
 mod leader_sleep;
 mod nap;
+mod nap_word;
 mod nested;
 mod notices;
 mod options;

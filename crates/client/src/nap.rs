@@ -2,12 +2,13 @@
 //!
 //! Polling beside the workers would take a core from one of them, and sleeping on the bell costs a wake-up for each answer. So
 //! the leader sleeps by the clock, and looks again well before the first worker runs out of work. It does not nap while a core
-//! is free, when work runs out, or once tasks make requests in the middle of their runs.
+//! is free, when work runs out, or once tasks make requests in the middle of their runs. A kick and a signal end a nap.
 
 use std::sync::MutexGuard;
 use std::time::Duration;
 
 use gristmill_core::Load;
+use gristmill_sync::futex::Woken;
 
 use crate::client::Client;
 use crate::inner::Inner;
@@ -16,34 +17,53 @@ use crate::inner::Inner;
 const BACKLOG_MIN_NS: u64 = 100_000;
 /// Delay of the end of a nap, nanoseconds: the slack of the kernel's timers for ordinary threads, and the wake-up.
 const LATE_NS: u64 = 40_000;
-/// The longest nap. It delays a kick, a signal and a timer of the graph by at most this time.
-const NAP_MAX: Duration = Duration::from_micros(250);
+/// The longest nap while a result, a timer or a message may be due soon. It delays them by at most this time.
+const SHORT_NAP: Duration = Duration::from_micros(250);
+/// The longest nap while each worker has several tasks queued, so that none runs dry meanwhile: a program that waits for one
+/// result gets it a millisecond later at most than with a short nap.
+const LONG_NAP: Duration = Duration::from_micros(1250);
+/// Records at each worker from which on a long nap is allowed. Functions of unknown run time have fewer.
+const LONG_NAP_DEPTH: u32 = 4;
 
 /// Returns half of the least backlog, less the delay of a nap; `None` if the leader should not nap.
 fn length(load: &Load, cores: usize) -> Option<Duration> {
     if load.busy < cores || load.least_backlog_ns < BACKLOG_MIN_NS {
         return None;
     }
-    Some(Duration::from_nanos(load.least_backlog_ns / 2 - LATE_NS).min(NAP_MAX))
+    let longest = if load.least_depth >= LONG_NAP_DEPTH { LONG_NAP } else { SHORT_NAP };
+    Some(Duration::from_nanos(load.least_backlog_ns / 2 - LATE_NS).min(longest))
 }
 
 impl Inner {
     /// Returns the time that the leader should nap now; `None` means not at all.
-    pub fn nap_length(&self, cores: usize) -> Option<Duration> {
-        if self.nested.is_used { None } else { length(&self.core.load(), cores) }
+    pub fn nap_length(&mut self, cores: usize) -> Option<Duration> {
+        if self.nested.is_used {
+            return None;
+        }
+        let length = length(&self.core.load(), cores)?;
+        if length <= SHORT_NAP {
+            return Some(length);
+        }
+        if self.core.has_priorities() || self.port.links.sleeper().is_some() {
+            return Some(SHORT_NAP);
+        }
+        let until_timer = self.next_wake().unwrap_or(length);
+        Some(length.min(until_timer.max(SHORT_NAP)))
     }
 }
 
 impl Client {
-    /// Naps without the mutex, with the token. No thread can wake the leader before the nap ends.
+    /// Naps without the mutex, with the token. Returns true if a signal ended the nap.
     pub(crate) fn nap<'a>(
         &'a self,
         inner: MutexGuard<'a, Inner>,
         length: Duration,
-    ) -> MutexGuard<'a, Inner> {
+    ) -> (MutexGuard<'a, Inner>, bool) {
+        let nap = &self.shared().nap;
+        nap.begin();
         drop(inner);
-        std::thread::sleep(length);
-        self.lock()
+        let woken = nap.sleep(Some(length));
+        (self.lock(), woken == Woken::Interrupted)
     }
 }
 
@@ -52,22 +72,28 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn load(busy: usize, least_backlog_ns: u64) -> Load {
-        Load { busy, run_ns: 1_000, least_backlog_ns }
+    fn load(busy: usize, least_backlog_ns: u64, least_depth: u32) -> Load {
+        Load { busy, run_ns: 1_000, least_backlog_ns, least_depth }
     }
 
     #[test]
     fn no_thread_naps_beside_a_free_core_or_when_work_runs_out() {
-        assert_eq!(length(&load(1, 200_000), 2), None);
-        assert_eq!(length(&load(2, BACKLOG_MIN_NS - 1), 2), None);
-        assert!(length(&load(2, 200_000), 2).is_some());
+        assert_eq!(length(&load(1, 200_000, 200), 2), None);
+        assert_eq!(length(&load(2, BACKLOG_MIN_NS - 1, 200), 2), None);
+        assert!(length(&load(2, 200_000, 200), 2).is_some());
+    }
+
+    #[test]
+    fn a_nap_is_longer_only_while_each_worker_has_several_tasks() {
+        assert_eq!(length(&load(2, 50_000_000, 1), 2), Some(SHORT_NAP));
+        assert_eq!(length(&load(2, 50_000_000, LONG_NAP_DEPTH), 2), Some(LONG_NAP));
     }
 
     proptest! {
         #[test]
-        fn a_nap_is_short_and_ends_before_the_work_does(backlog_ns: u64) {
-            let length = length(&load(4, backlog_ns), 2).unwrap_or_default();
-            prop_assert!(length <= NAP_MAX);
+        fn a_nap_is_short_and_ends_before_the_work_does(backlog_ns: u64, depth in 1_u32..10) {
+            let length = length(&load(4, backlog_ns, depth), 2).unwrap_or_default();
+            prop_assert!(length <= LONG_NAP);
             let end_ns = length + Duration::from_nanos(LATE_NS);
             prop_assert!(length.is_zero() || end_ns <= Duration::from_nanos(backlog_ns / 2));
         }

@@ -94,9 +94,9 @@ impl Client {
         is_done: impl Fn(&Inner) -> bool,
     ) -> bool {
         let start = Instant::now();
-        let mut is_leader = false;
         // A leader completes arrivals before its sleep returns.
-        let mut has_led = false;
+        let (mut is_leader, mut has_led) = (false, false);
+        let mut is_interrupted;
         let mut inner = self.lock();
         if limit.is_zero() {
             inner.port.links.look();
@@ -122,8 +122,11 @@ impl Client {
                 && (is_leader || inner.lead.try_take(Leader::Caller))
             {
                 is_leader = true;
-                inner = self.nap(inner, nap.min(left));
-                continue;
+                (inner, is_interrupted) = self.nap(inner, nap.min(left));
+                if !is_interrupted {
+                    continue;
+                }
+                return self.end_wait(inner, is_leader, is_done);
             }
             let window = self.spin_beside(&inner.core.load()).min(left);
             // Without a window the sleep itself is the look: it ends at once if something has arrived.
@@ -146,15 +149,25 @@ impl Client {
             }
             is_leader = is_leader || inner.lead.try_take(Leader::Caller);
             let left = limit.saturating_sub(start.elapsed());
-            let is_interrupted;
             (inner, is_interrupted) = self.sleep(inner, tasks, left, is_leader);
             has_led = is_leader;
             if is_interrupted {
-                let done = is_done(&inner);
-                self.leave(inner, is_leader);
-                return done;
+                return self.end_wait(inner, is_leader, is_done);
             }
         }
+    }
+
+    /// Ends a wait after a signal; returns whether what it waited for has come.
+    fn end_wait(
+        &self,
+        mut inner: MutexGuard<'_, Inner>,
+        is_leader: bool,
+        is_done: impl Fn(&Inner) -> bool,
+    ) -> bool {
+        inner.drain_known();
+        let done = is_done(&inner);
+        self.leave(inner, is_leader);
+        done
     }
 
     /// Returns the time to poll: zero if polling would take a core from workers for longer than a wake-up costs.
@@ -237,9 +250,10 @@ impl Client {
             return (inner, false);
         }
         if let Some(nap) = inner.nap_length(self.cores()) {
-            inner = self.nap(inner, nap.min(left));
+            let is_interrupted;
+            (inner, is_interrupted) = self.nap(inner, nap.min(left));
             inner.drain();
-            return (inner, false);
+            return (inner, is_interrupted);
         }
         let watch = inner.port.watch();
         let kicks = self.kicks();

@@ -6,11 +6,16 @@
 #[path = "../src/lead.rs"]
 mod lead;
 
+#[path = "../src/nap_word.rs"]
+mod nap_word;
+
 #[path = "loom/engine_model.rs"]
 mod engine_model;
 
 use engine_model::{EngineModel, Rules};
+use loom::sync::Mutex;
 use loom::thread::JoinHandle;
+use nap_word::NapWord;
 use std::sync::Arc;
 
 fn spawn(engine: &Arc<EngineModel>, body: impl FnOnce(&EngineModel) + 'static) -> JoinHandle<()> {
@@ -70,6 +75,43 @@ fn two_callers(rules: Rules) {
         other.join().expect("the other caller returns");
         worker.join().expect("the worker returns");
     });
+}
+
+/// Models a leader that naps until it sees a change under the mutex, and the thread that makes the change.
+fn a_change_during_a_nap(ends_nap: bool) {
+    loom::model(move || {
+        let shared = Arc::new((Mutex::new(false), NapWord::new()));
+        let changing = Arc::clone(&shared);
+        let changer = loom::thread::spawn(move || {
+            let (has_changed, nap) = &*changing;
+            *has_changed.lock().expect("a model never poisons its lock") = true;
+            if ends_nap {
+                nap.end();
+            }
+        });
+        let (has_changed, nap) = &*shared;
+        loop {
+            let guard = has_changed.lock().expect("a model never poisons its lock");
+            if *guard {
+                break;
+            }
+            nap.begin();
+            drop(guard);
+            nap.sleep(None);
+        }
+        changer.join().expect("the changing thread returns");
+    });
+}
+
+#[test]
+fn a_kick_ends_a_nap() {
+    a_change_during_a_nap(true);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn a_change_without_a_kick_is_not_seen_before_the_nap_is_over() {
+    a_change_during_a_nap(false);
 }
 
 #[test]

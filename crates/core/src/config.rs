@@ -25,6 +25,10 @@ pub struct Config {
     /// Work that a worker may have queued: long enough to hide one scheduler wake-up of the client, short enough that
     /// little must be taken back.
     pub window_ns: u64,
+    /// Work that a worker may have queued while many tasks of a known length are ready, so that the client can leave it
+    /// alone for a while. Each worker gets at most a quarter of its share of the ready tasks, so the windows shrink to
+    /// [`Self::window_ns`] as the tasks run out, and the last ones are spread evenly.
+    pub deep_window_ns: u64,
     /// Most records in flight per worker, whatever the window: bounds the work that a dying worker sends back.
     pub depth_max: u32,
     /// Records in flight per worker below which the window does not count: one runs, the next one is there when it
@@ -105,6 +109,7 @@ impl Default for Config {
             arguments_max: u64::MAX,
             overflow_max: 4_000_000,
             window_ns: 200_000,
+            deep_window_ns: 20_000_000,
             depth_max: 2048,
             depth_min: 2,
             sticky_backlog_ns: 5_000,

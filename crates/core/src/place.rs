@@ -12,6 +12,9 @@ use crate::{Core, NONE, Status};
 
 const _: () = assert!(EXTENSION_WORDS == 3, "a field of the extension would have to be filled");
 
+/// Deep windows in which a worker would get its share of the ready tasks.
+const WINDOWS_PER_SHARE: u64 = 4;
+
 /// Result of sending a task.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
@@ -426,12 +429,31 @@ impl Core {
         if self.priorities.is_used() {
             return; // All slots were looked at.
         }
-        if !self.slots[slot].is_low(&self.config) || !self.serves(slot, context) {
+        let window_ns = self.window_ns(context);
+        if !self.slots[slot].is_low(&self.config, window_ns) || !self.serves(slot, context) {
             return;
         }
-        while self.has_ready_in(context) && self.slots[slot].is_open(&self.config) {
+        while self.has_ready_in(context) && self.slots[slot].is_open_within(&self.config, window_ns)
+        {
             self.send_first(slot, port);
         }
+    }
+
+    /// Returns the work that a worker with a context may have queued now, ns. The first ready task stands for all of
+    /// them: tasks of one program are mostly calls of one function.
+    #[inline]
+    fn window_ns(&self, context: ContextId) -> u64 {
+        let usual_ns = self.config.window_ns;
+        let queue = if context == PLAIN { Some(&self.ready) } else { self.contexts.queue(context) };
+        let first = queue.and_then(|queue| Some((queue, queue.first(&self.tasks)?)));
+        let Some((queue, first)) = first else { return usual_ns };
+        let estimate = &self.functions[self.tasks[first].function.0 as usize];
+        if !estimate.is_seen() {
+            return usual_ns;
+        }
+        let ready_ns = u64::from(queue.len()).saturating_mul(estimate.cost().ns());
+        let share_ns = ready_ns / (WINDOWS_PER_SHARE * u64::from(self.config.workers).max(1));
+        share_ns.clamp(usual_ns, self.config.deep_window_ns.max(usual_ns))
     }
 
     /// Returns true if tasks wait in the queue of a context.

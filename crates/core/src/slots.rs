@@ -119,14 +119,19 @@ impl Slot {
         !matches!(self.state, SlotState::Absent | SlotState::Lent)
     }
 
-    /// Returns true if one more record may be sent, by the slot's state and its window.
+    /// Returns true if one more record may be sent, by the slot's state and the usual window.
     #[inline]
     pub fn has_room(&self, config: &Config) -> bool {
+        self.has_room_within(config, config.window_ns)
+    }
+
+    #[inline]
+    fn has_room_within(&self, config: &Config, window_ns: u64) -> bool {
         let count = self.in_flight.len;
         self.state == SlotState::Ready
             && !self.full
             && (count < config.depth_min + self.waiting
-                || (self.backlog_ns < config.window_ns && count < config.depth_max))
+                || (self.backlog_ns < window_ns && count < config.depth_max))
     }
 
     /// Returns true if tasks may be sent here: no task of its stack waits, no task holds the slot, nothing was just
@@ -134,28 +139,39 @@ impl Slot {
     /// is sent to its parent even if this returns false: else the parent would never end.
     #[inline]
     pub fn is_open(&self, config: &Config) -> bool {
-        self.floor == NO_FLOOR && self.is_open_above_floor(config)
+        self.is_open_within(config, config.window_ns)
+    }
+
+    /// Works as [`Self::is_open`], with a window of its own.
+    #[inline]
+    pub fn is_open_within(&self, config: &Config, window_ns: u64) -> bool {
+        self.floor == NO_FLOOR && self.takes_tasks(config, window_ns)
     }
 
     /// Returns true if tasks above the slot's floor may be sent here; else like [`Self::is_open`].
     #[inline]
     pub fn is_open_above_floor(&self, config: &Config) -> bool {
+        self.takes_tasks(config, config.window_ns)
+    }
+
+    #[inline]
+    fn takes_tasks(&self, config: &Config, window_ns: u64) -> bool {
         let limit = config.tasks_per_worker_max;
         self.waiting == 0
             && self.holder == NONE
             && !self.is_leaving
             && (!self.stuck || self.in_flight.len == 0)
             && (limit == 0 || self.sent < limit)
-            && self.has_room(config)
+            && self.has_room_within(config, window_ns)
     }
 
-    /// Returns true if the slot has run down far enough to be filled again. It is filled in batches, since a single
-    /// record costs a cache miss.
+    /// Returns true if the slot has run down far enough to be filled again to a window. It is filled in batches, since
+    /// a single record costs a cache miss.
     #[inline]
-    pub fn is_low(&self, config: &Config) -> bool {
+    pub fn is_low(&self, config: &Config, window_ns: u64) -> bool {
         let count = self.in_flight.len;
         count < config.depth_min
-            || (self.backlog_ns < config.window_ns / 2 && count < config.depth_max / 2)
+            || (self.backlog_ns < window_ns / 2 && count < config.depth_max / 2)
     }
 
     #[inline]

@@ -65,6 +65,8 @@ pub struct Load {
     pub run_ns: u64,
     /// Expected time until the first of them has nothing to do, ns.
     pub least_backlog_ns: u64,
+    /// Least number of records that one of them has.
+    pub least_depth: u32,
 }
 
 /// Snapshot of one slot.
@@ -182,7 +184,14 @@ impl Core {
             busy: busy().count(),
             run_ns: backlog_ns / tasks.max(1),
             least_backlog_ns: busy().map(|slot| slot.backlog_ns).min().unwrap_or(0),
+            least_depth: busy().map(|slot| slot.in_flight.len).min().unwrap_or(0),
         }
+    }
+
+    /// Returns true if an outstanding task has a priority, or a worker begins only tasks above one.
+    #[must_use]
+    pub const fn has_priorities(&self) -> bool {
+        self.priorities.is_used()
     }
 
     /// Returns the outcome of a final task; `None` if it is not final or was released. The cheap part of

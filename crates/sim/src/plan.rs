@@ -11,6 +11,8 @@ use crate::worker::Course;
 
 /// Longest run of a task that ends by itself, nanoseconds.
 pub(crate) const RUN_MAX_NS: u64 = 500_000;
+/// Numbers of records that a ring may hold.
+const RINGS: [usize; 4] = [1, 2, 5, 100];
 
 /// Likelihoods of one seed, in percent, and its sizes: drawn once, so that seeds differ in kind.
 #[derive(Debug, Clone)]
@@ -86,7 +88,7 @@ impl Plan {
             numa_nodes: EngineCapacity::numa_nodes(workers),
             ..Config::default()
         };
-        Self {
+        let mut plan = Self {
             tasks: 5 + random.below(60),
             long: (20, RUN_MAX_NS),
             parents: pick(random, &[0, 20, 60, 95]),
@@ -107,10 +109,15 @@ impl Plan {
             releases: pick(random, &[0, 20, 80]),
             shuts_down: random.chance(30),
             stack_max: pick(random, &[1, 2, 4, 16]),
-            ring_max: pick(random, &[1, 2, 5, 100]),
+            ring_max: pick(random, &RINGS),
             payload_sizes: pick(random, &[(0, 0), (0, 0), (40, 0), (40, 30), (0, 13)]),
             config,
+        };
+        if plan.ring_max == RINGS[RINGS.len() - 1] {
+            // Deep rings: most of the program's tasks fit into one.
+            plan.config.depth_max = u32::try_from(plan.ring_max).expect("small");
         }
+        plan
     }
 
     /// Creates the memory of an engine's payloads.

@@ -232,6 +232,11 @@ impl ContextTable {
         self.table.get(&context).is_some_and(|one| !one.queue.is_empty())
     }
 
+    /// Returns the tasks that wait for workers with this context.
+    pub fn queue(&self, context: ContextId) -> Option<&ReadyQueue> {
+        self.table.get(&context).map(|one| &one.queue)
+    }
+
     /// Returns the slot that got the last record of a context.
     pub fn current(&self, context: ContextId) -> usize {
         self.table.get(&context).map_or(0, |one| one.current)

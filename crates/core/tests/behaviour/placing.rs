@@ -134,6 +134,49 @@ fn a_worker_is_sent_a_window_of_work_and_filled_up_when_half_is_done() {
 }
 
 #[test]
+fn a_worker_that_answers_gets_milliseconds_of_work_while_many_tasks_are_ready() {
+    let mut engine = engine(2);
+    engine.teach(20_000);
+    let tasks: Vec<_> = (0..10_000).map(|_| engine.submit()).collect();
+    assert_eq!(engine.port.sent.len(), 20, "submissions fill no worker deeper");
+    let of_first = |engine: &Engine| engine.port.sent.iter().filter(|one| one.slot == 0).count();
+    let first = engine.record(tasks[0]).slot;
+    assert_eq!(first, 0);
+    let _outcome = engine.answer_in(tasks[0], Returned, 20_000);
+    assert!((990..=1_010).contains(&of_first(&engine)), "20 ms: {}", of_first(&engine));
+    engine.core.audit();
+}
+
+#[test]
+fn windows_shrink_as_ready_tasks_run_out_so_that_all_workers_end_together() {
+    let mut engine = engine(2);
+    engine.teach(20_000);
+    let count = 2_000;
+    let tasks: Vec<_> = (0..count).map(|_| engine.submit()).collect();
+    let sent_of =
+        |engine: &Engine, slot: u16| engine.port.sent.iter().filter(|one| one.slot == slot).count();
+    let mut answered = 0;
+    while engine.core.stats().ready > 0 {
+        let slot = u16::from(answered % 2 == 1);
+        let next = engine.port.sent.iter().find(|one| one.slot == slot).expect("it has work").task;
+        let _outcome = engine.answer_in(next, Returned, 20_000);
+        answered += 1;
+    }
+    let left = [sent_of(&engine, 0), sent_of(&engine, 1)];
+    assert!(left.iter().all(|&left| left <= 12), "200 us, and what one answer brings: {left:?}");
+    assert_eq!(answered + left[0] + left[1], tasks.len());
+    engine.core.audit();
+}
+
+#[test]
+fn a_function_of_unknown_run_time_is_not_sent_ahead() {
+    let mut engine = engine(1);
+    let tasks: Vec<_> = (0..100).map(|_| engine.submit()).collect();
+    engine.start(tasks[0]);
+    assert_eq!(engine.port.sent.len(), 2);
+}
+
+#[test]
 fn the_load_is_that_of_busy_workers_and_names_the_first_to_run_out() {
     let mut engine = engine(2);
     assert_eq!(engine.core.load(), Load::default());
@@ -142,7 +185,7 @@ fn the_load_is_that_of_busy_workers_and_names_the_first_to_run_out() {
     let slots = submit_and_look(&mut engine, 5);
     assert_eq!(slots, [0, 0, 0, 0, 1], "one more than a wake-up costs");
     let load = engine.core.load();
-    assert_eq!(load, Load { busy: 2, run_ns: 16_384, least_backlog_ns: 16_384 });
+    assert_eq!(load, Load { busy: 2, run_ns: 16_384, least_backlog_ns: 16_384, least_depth: 1 });
 }
 
 #[test]
