@@ -42,13 +42,22 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 def files() -> list[Path]:
     listed = subprocess.run(
-        ["git", "ls-files", "--", *(f"{folder}/*.py" for folder in FOLDERS)],
+        # Those that git does not know yet, too: they are in the next commit.
+        [
+            "git",
+            "ls-files",
+            "-co",
+            "--exclude-standard",
+            "--",
+            *(f"{folder}/*.py" for folder in FOLDERS),
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     )
-    return [ROOT / name for name in listed.stdout.splitlines() if name != "tests/test_language.py"]
+    found = [ROOT / name for name in listed.stdout.splitlines() if name != "tests/test_language.py"]
+    return [path for path in found if path.exists()]
 
 
 def is_property(node: Documented) -> bool:

@@ -133,7 +133,7 @@ class UnevenRow(Row):
 
 
 class DisturbanceRow(Row):
-    """What the client of a full machine costs: its processor time, its wake-ups, and the workers that it preempts."""
+    """Costs of the client of a full machine: its processor time, its wake-ups, and the workers that it preempts."""
 
     key = "disturbance"
     title = f"{COUNTED_TASKS:,} tasks of 200 us"
