@@ -7,4 +7,4 @@ need_rust
 # Most of a run is building: optimization across crates costs more than it gains.
 export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 export RUSTFLAGS="--cfg gristmill_loom" LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-3}" CARGO_TARGET_DIR=target/loom
-must_test cargo test --locked --release -p gristmill-shm -p gristmill-client --test loom "$@"
+must_test cargo test --locked --release -p gristmill-shm -p gristmill-lead --test loom "$@"

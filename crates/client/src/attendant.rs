@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::client::Client;
 use crate::inner::Inner;
-use crate::lead::{HandOver, Leader};
+use gristmill_lead::{HandOver, Leader};
 
 /// Time without a look at the rings by any caller after which the attendant takes over: longer than a caller's own work between
 /// two submits, shorter than a user notices.

@@ -1,6 +1,7 @@
 //! Intake of the records that workers wrote.
 
 use gristmill_core::{INLINE_MAX, Payload};
+use gristmill_lead::Leader;
 use gristmill_shm::{RingRecord, Words};
 use gristmill_wire::{
     ANSWER_WORDS, AnswerFrame, FrameError, PayloadKind, RecordKind, SlotId, TaskId, Verdict,
@@ -10,7 +11,6 @@ use crate::blobs::BlobWork as _;
 use crate::bundle::{KEPT_MIN, ReceiveError, ResultMemoryError};
 use crate::client_port::{ClientPort, GraphEffect};
 use crate::inner::Inner;
-use crate::lead::Leader;
 use crate::peers::LinkWork;
 
 /// One record, copied out of a result ring.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
 use gristmill_core::{Core, Origin, Payload, TaskOutcome};
+use gristmill_lead::{Lead, NapWord};
 use gristmill_shm::{Gaps, Segment};
 use gristmill_sync::atomic::{AtomicU64, Ordering};
 use gristmill_sync::barrier::BarrierMode;
@@ -14,8 +15,6 @@ use gristmill_wire::TaskId;
 use crate::blobs::BlobWork as _;
 use crate::bundle::EncodedOutcome;
 use crate::client_port::ClientPort;
-use crate::lead::Lead;
-use crate::nap_word::NapWord;
 use crate::nested::NestedTasks;
 use crate::outcome::Ended;
 use crate::peers::{InboundTasks, LinkWork, PeerEvent, is_inbound};
@@ -37,7 +36,7 @@ pub(crate) struct LockFreeState {
 
 impl LockFreeState {
     pub fn new(segment: Arc<Segment>, mode: BarrierMode, sleeper: Option<Arc<Sleeper>>) -> Self {
-        Self { segment, mode, kicks: AtomicU64::new(0), sleeper, nap: NapWord::new() }
+        Self { segment, mode, kicks: AtomicU64::new(0), sleeper, nap: NapWord::default() }
     }
 
     /// Makes the pollers and the sleeper on the bell look again.

@@ -4,9 +4,6 @@
 //! from any thread. Bytes are opaque here: the layer above knows the meaning of payloads and definitions. No call from that
 //! layer calls back into it, so a lock of that layer may be held during a call. Only two threads of this crate call code of
 //! that layer: the connection manager's (`NodeEventCallback`) and the file stager's (`FileStager`).
-// Under loom there are no mapped rings, so there is no client: a loom model compiles the source file that it checks, with
-// `#[path]`.
-#![cfg(not(gristmill_loom))]
 #![forbid(unsafe_code)]
 
 mod attendant;
@@ -24,10 +21,8 @@ mod functions;
 pub mod fuzzing;
 mod inner;
 mod intake;
-mod lead;
 mod leader_sleep;
 mod nap;
-mod nap_word;
 mod nested;
 mod notices;
 mod options;
@@ -35,7 +30,6 @@ mod outcome;
 mod outstanding;
 mod peers;
 mod port;
-
 mod results;
 mod staging;
 mod start;

@@ -4,6 +4,7 @@ use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::{Duration, Instant};
 
 use gristmill_core::Load;
+use gristmill_lead::{HandOver, Leader};
 use gristmill_sync::futex::Woken;
 use gristmill_wire::TaskId;
 
@@ -11,7 +12,6 @@ use crate::blobs::BlobWork as _;
 use crate::client::Client;
 use crate::client_port::ResultWatch;
 use crate::inner::Inner;
-use crate::lead::{HandOver, Leader};
 
 /// A waiting thread, for the threads that complete tasks.
 #[derive(Debug)]

@@ -11,8 +11,6 @@
 //! disk. A blob that still arrives is handed out unchecked, and marked so. A blob in use stays in memory. Unused blobs stay
 //! in memory up to a limit; above it, the store moves them to disk or drops them.
 //! Not here: threads and sockets. Callers bring both, and move the bytes between nodes.
-// Blocks are in mapped memory, which loom models do not have.
-#![cfg(not(gristmill_loom))]
 #![forbid(unsafe_code)]
 
 mod availability;

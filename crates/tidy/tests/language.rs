@@ -101,7 +101,7 @@ const GLOSSARY: &[(&str, &[&str])] = &[
     ("Epoch", &[]),
     ("Floor", &["core"]),
     ("Keeper", &[]),
-    ("Leader", &["client"]),
+    ("Leader", &["lead"]),
     ("Lease", &[]),
     ("Link", &["client", "core", "keeper"]),
     ("Peer", &["core"]),

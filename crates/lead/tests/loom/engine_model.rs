@@ -7,7 +7,7 @@ use gristmill_sync::atomic::{AtomicBool, Ordering};
 use gristmill_sync::barrier::BarrierMode;
 use loom::sync::{Condvar, Mutex, MutexGuard};
 
-use crate::lead::{HandOver, Lead, Leader};
+use gristmill_lead::{HandOver, Lead, Leader};
 
 const MODE: BarrierMode = BarrierMode::Fence;
 const TASK_COUNT: usize = 2;

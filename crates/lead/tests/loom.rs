@@ -1,21 +1,15 @@
-//! The hand-over of the token under the model checker: the rules of `src/README.md`, and each rule's absence.
+//! The hand-over of the token under the model checker: the rules of `README.md`, and each rule's absence.
 //!
-//! `RUSTFLAGS="--cfg gristmill_loom" LOOM_MAX_PREEMPTIONS=3 cargo test -p gristmill-client --release --test loom`
+//! `RUSTFLAGS="--cfg gristmill_loom" LOOM_MAX_PREEMPTIONS=3 cargo test -p gristmill-lead --release --test loom`
 #![cfg(gristmill_loom)]
-
-#[path = "../src/lead.rs"]
-mod lead;
-
-#[path = "../src/nap_word.rs"]
-mod nap_word;
 
 #[path = "loom/engine_model.rs"]
 mod engine_model;
 
 use engine_model::{EngineModel, Rules};
+use gristmill_lead::NapWord;
 use loom::sync::Mutex;
 use loom::thread::JoinHandle;
-use nap_word::NapWord;
 use std::sync::Arc;
 
 fn spawn(engine: &Arc<EngineModel>, body: impl FnOnce(&EngineModel) + 'static) -> JoinHandle<()> {
@@ -80,7 +74,7 @@ fn two_callers(rules: Rules) {
 /// Models a leader that naps until it sees a change under the mutex, and the thread that makes the change.
 fn a_change_during_a_nap(ends_nap: bool) {
     loom::model(move || {
-        let shared = Arc::new((Mutex::new(false), NapWord::new()));
+        let shared = Arc::new((Mutex::new(false), NapWord::default()));
         let changing = Arc::clone(&shared);
         let changer = loom::thread::spawn(move || {
             let (has_changed, nap) = &*changing;

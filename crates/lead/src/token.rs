@@ -42,6 +42,7 @@ pub struct Lead {
 
 impl Lead {
     /// Takes the token if no thread has it.
+    #[must_use]
     pub fn try_take(&mut self, leader: Leader) -> bool {
         if self.leader != Leader::Absent {
             return false;
@@ -64,6 +65,8 @@ impl Lead {
     }
 
     /// Returns the holder of the token.
+    #[inline]
+    #[must_use]
     pub const fn leader(&self) -> Leader {
         self.leader
     }
@@ -79,7 +82,8 @@ impl Lead {
     }
 
     /// Records that a thread completed tasks: the attendant need not hurry.
-    pub fn note_attended(&mut self) {
+    #[inline]
+    pub const fn note_attended(&mut self) {
         self.attended = true;
     }
 
@@ -95,6 +99,7 @@ impl Lead {
 
     /// Returns true if the attendant is parked.
     #[inline]
+    #[must_use]
     pub const fn is_parked(&self) -> bool {
         self.is_parked
     }

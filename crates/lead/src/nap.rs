@@ -10,13 +10,15 @@ const NAPPING: u32 = 1;
 
 /// One word for all leaders: only the thread with the token naps.
 #[derive(Debug)]
-pub(crate) struct NapWord(Word);
+pub struct NapWord(Word);
 
-impl NapWord {
-    pub fn new() -> Self {
+impl Default for NapWord {
+    fn default() -> Self {
         Self(Word::new(AWAKE))
     }
+}
 
+impl NapWord {
     /// Announces a nap. The caller has the mutex, and has looked at all that it guards.
     pub fn begin(&self) {
         // PAIRS: client mutex (`end` comes after its caller had the mutex, so it reads this value or a later one)
