@@ -121,16 +121,22 @@ set_up() {
 # make_layer NAME: makes .venvs/NAME on top of .venv. It has the packages of .venv, and what is installed into it is not in
 # .venv. From then on, the functions of this file use it.
 make_layer() {
-  local layer=.venvs/$1
-  if [ ! -x "$layer/bin/gristmill" ]; then
+  local layer=.venvs/$1 script copy
+  if [ ! -x "$layer/bin/python" ]; then
     say "making $layer"
     python -m venv --without-pip "$layer"
     "$layer/bin/python" - "$PWD/$(packages_of "$venv")" "$(packages_of "$layer")/base.pth" <<<'
 import pathlib, sys
 pathlib.Path(sys.argv[2]).write_text(f"import site; site.addsitedir({sys.argv[1]!r})\n")'
-    sed "s|$PWD/$venv/|$PWD/$layer/|" "$venv/bin/gristmill" >"$layer/bin/gristmill"
-    chmod +x "$layer/bin/gristmill"
   fi
+  # Programs of packages, such as Parsl's interchange, are looked for beside the interpreter.
+  for script in "$venv"/bin/*; do
+    copy=$layer/bin/$(basename "$script")
+    if [ ! -e "$copy" ] && grep -qIF "$PWD/$venv/bin/python" "$script"; then
+      sed "s|$PWD/$venv/bin/python|$PWD/$layer/bin/python|" "$script" >"$copy"
+      chmod +x "$copy"
+    fi
+  done
   venv=$layer
 }
 
