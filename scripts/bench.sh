@@ -4,6 +4,7 @@
 cd "$(dirname "$0")/.."
 source scripts/lib/peers.sh
 
+engine=release
 set_up
 if [ "${1:-}" = --peers ]; then
   shift

@@ -10,6 +10,7 @@ if [ "${1:-}" = parsl ]; then
   shift
   name=parsl folder=conformance/parsl program=conformance/parsl/run.py
 fi
+engine=release
 need_rust
 make_environment ".venvs/$name" "$(main_python)" "$folder/requirements.txt"
 build ".venvs/$name"

@@ -10,9 +10,9 @@ check() { "$@" || failed+=("$*"); }
 # Fails, with the commands of the linters that found something.
 report() { [ ${#failed[@]} -eq 0 ] || die "$(printf 'these lints failed:\n'; printf '  %s\n' "${failed[@]}")"; }
 
-# They build for another profile than the engine, so that both builds run beside each other.
+# They build in a folder of their own, so that the engine is built beside them.
 rust_lints() (
-  export PYO3_PYTHON="$PWD/$venv/bin/python"
+  export PYO3_PYTHON="$PWD/$venv/bin/python" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/clippy" GRISTMILL_NO_KEEPER=1
   check cargo fmt --check
   check cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
   report

@@ -3,6 +3,7 @@
 cd "$(dirname "$0")/.."
 source scripts/lib/environments.sh
 
+engine=release
 set_up
 install_screen
 python -m molecular_screen "$@"

@@ -5,5 +5,5 @@ source scripts/lib/environments.sh
 
 need_rust
 # What the Rust tests are built from, so that nothing is compiled twice; its debug assertions are checks too.
-cargo build --quiet --locked --workspace --exclude gristmill-native --tests --bin sim
+cargo build --quiet --locked --workspace --tests --bin sim
 exec "${CARGO_TARGET_DIR:-target}/debug/sim" "$@"

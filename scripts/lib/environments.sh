@@ -7,6 +7,9 @@ set -euo pipefail
 unset PYTHONDONTWRITEBYTECODE
 
 venv=.venv
+# How the engine is built: `debug`, as the tests of the crates, whose assertions are checks too, in a third of the time; or
+# `release`, as users have it.
+engine=${GRISTMILL_ENGINE:-debug}
 # The versions of Python that the engine supports.
 supported=(3.11 3.12 3.13 3.14)
 
@@ -90,12 +93,14 @@ make_environment() {
 # build FOLDER: compiles the engine for the environment's interpreter and installs it there, editable. Does nothing if no
 # source is newer than the last build.
 build() {
+  local options=(--locked --quiet)
+  [ "$engine" = debug ] || options+=(--release)
   if [ -z "$(find crates Cargo.* pyproject.toml -newer "$1/built" -print -quit 2>&1)" ] &&
-    "$1/bin/python" -c 'import gristmill._native'; then
+    "$1/bin/python" -c 'import sys, gristmill._native as engine; sys.exit(engine.build_info()["profile"] != sys.argv[1])' "$engine"; then
     return
   fi
   touch "$1/building"
-  VIRTUAL_ENV="$PWD/$1" "$1/bin/python" -m maturin develop --release --locked --quiet
+  VIRTUAL_ENV="$PWD/$1" "$1/bin/python" -m maturin develop "${options[@]}"
   mv "$1/building" "$1/built"
 }
 

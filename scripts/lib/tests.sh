@@ -19,7 +19,7 @@ beside() {
 }
 
 # Runs the tests of the Rust crates beside others.
-rust_tests() { beside Rust cargo test --quiet --locked --no-fail-fast --workspace --exclude gristmill-native; }
+rust_tests() { beside Rust cargo test --quiet --locked --no-fail-fast --workspace; }
 
 # python_tests [--strict] PYTEST ARGS: runs Python tests, two files at a time.
 python_tests() {

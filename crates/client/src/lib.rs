@@ -17,7 +17,6 @@ mod drain;
 mod ending;
 mod explain;
 mod functions;
-#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod inner;
 mod intake;
@@ -37,7 +36,6 @@ mod submit;
 mod tree;
 mod wait;
 mod watcher;
-#[cfg(any(test, feature = "workless"))]
 mod workerless;
 
 pub use batch::{CallBatch, Pending, TakenResults};
@@ -64,7 +62,6 @@ pub use results::{CallResult, CallValue, Results};
 pub use staging::{FetchedFiles, FileStager, StagingId};
 pub use submit::CallRequest;
 pub use tree::{INTERRUPT_SIGNAL, SETUP_ALARM, SETUP_EXIT_CODE, THREADED_EXIT_CODE};
-#[cfg(any(test, feature = "workless"))]
 pub use workerless::WorkerlessEngine;
 
 pub use gristmill_core::{

@@ -98,7 +98,6 @@ impl NestedTasks {
     }
 
     /// Returns the number of contexts that a worker has defined, and their total size in bytes.
-    #[cfg(any(test, feature = "workless"))]
     pub fn audit_contexts(&self, slot: SlotId) -> (usize, usize) {
         self.desks[usize::from(slot.0)].contexts.audit()
     }

@@ -9,7 +9,6 @@ mod answer;
 mod batch;
 mod callee;
 mod end;
-#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod idle;
 mod nested;

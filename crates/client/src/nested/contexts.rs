@@ -48,7 +48,6 @@ impl NestedContexts {
     ///
     /// # Panics
     /// If the total size differs from the recorded one.
-    #[cfg(any(test, feature = "workless"))]
     pub fn audit(&self) -> (usize, usize) {
         let sizes = self.by_theirs.values().map(|known| known.size);
         assert_eq!(sizes.sum::<usize>(), self.size, "what a worker's contexts take is counted");
