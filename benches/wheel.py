@@ -14,16 +14,14 @@ def unpacked(tree: Path, folder: Path, target: Path, *options: str) -> Path:
     Cargo's output goes to `target`, all else below `folder`; `options` are maturin's. Returns the folder to import the
     engine from. Raises ``OSError`` or ``subprocess.CalledProcessError`` if it cannot be built.
     """
-    wheels, package = folder / "wheels", folder / "package"
-    shutil.rmtree(wheels, ignore_errors=True)
-    shutil.rmtree(package, ignore_errors=True)
+    wheels, package, partial = folder / "wheels", folder / "package", folder / "partial"
+    for old in (wheels, package, partial):
+        shutil.rmtree(old, ignore_errors=True)
     command = [sys.executable, "-m", "maturin", "build", "--release", "--locked", "--quiet"]
     command += [*options, "--interpreter", sys.executable, "--out", str(wheels)]
     environment = {**os.environ, "CARGO_TARGET_DIR": str(target)}
     subprocess.run(command, cwd=tree, env=environment, check=True)
     (wheel,) = wheels.glob("*.whl")
-    partial = folder / "partial"
-    shutil.rmtree(partial, ignore_errors=True)
     with zipfile.ZipFile(wheel) as files:
         files.extractall(partial)
     # The name appears once all is there.

@@ -11,8 +11,9 @@ from benches.rows.context_inference import InferenceRow
 from benches.rows.context_shares import SharesRow
 from benches.rows.context_starts import ContextStartRow
 from benches.rows.context_sweeps import SweepsRow
+from benches.rows.disturbance import DisturbanceRow
 from benches.rows.echo import EchoRow, ViewsRow
-from benches.rows.efficiency import DisturbanceRow, EfficiencyRow, UnevenRow
+from benches.rows.efficiency import EfficiencyRow
 from benches.rows.graph import ChainRow, FanRow
 from benches.rows.latency import HotRow, SilenceRow
 from benches.rows.memory import FlatRow, OutstandingRow
@@ -28,6 +29,7 @@ from benches.rows.start import FirstRow, ImportRow
 from benches.rows.suite_cost import SuiteCostRow
 from benches.rows.throughput import MapRow, SubmitRow
 from benches.rows.timings import TimingsRow
+from benches.rows.uneven import UnevenRow
 
 ROWS: dict[str, Row] = {
     row.key: row

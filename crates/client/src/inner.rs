@@ -234,9 +234,10 @@ impl Inner {
         self.call_waiters(|tasks| tasks.is_empty() || tasks.contains(&task));
     }
 
-    /// Wakes the waiting threads for whose tasks `concerns` returns true.
+    /// Wakes the waiting threads for whose tasks `concerns` returns true. Ends the nap of a leader that waits for one of them;
+    /// a leader that waits for notices of any task sleeps on.
     pub fn call_waiters(&mut self, concerns: impl Fn(&[TaskId]) -> bool) {
-        let mut is_kicked = false;
+        let (mut is_kicked, mut is_due) = (false, false);
         for (_, waiter) in &mut self.waiters {
             if !waiter.is_called && concerns(&waiter.tasks) {
                 waiter.is_called = true;
@@ -245,11 +246,15 @@ impl Inner {
                     waiter.wake.notify_one();
                 } else {
                     is_kicked = true;
+                    is_due |= !waiter.tasks.is_empty();
                 }
             }
         }
         if is_kicked {
             self.shared.kick();
+        }
+        if is_due {
+            self.shared.nap.end();
         }
     }
 

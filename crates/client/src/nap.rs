@@ -2,13 +2,15 @@
 //!
 //! Polling beside the workers would take a core from one of them, and sleeping on the bell costs a wake-up for each answer. So
 //! the leader sleeps by the clock, and looks again well before the first worker runs out of work. It does not nap while a core
-//! is free, when work runs out, or once tasks make requests in the middle of their runs. A kick and a signal end a nap.
+//! is free, when work runs out, or once tasks make requests in the middle of their runs. These end a nap: a kick, a signal, a
+//! task of higher priority, and the end of a task that the leader waits for, if another thread takes it in.
 
 use std::sync::MutexGuard;
 use std::time::Duration;
 
 use gristmill_core::Load;
 use gristmill_sync::futex::Woken;
+use gristmill_wire::TaskId;
 
 use crate::client::Client;
 use crate::inner::Inner;
@@ -53,6 +55,19 @@ impl Inner {
 }
 
 impl Client {
+    /// Naps until one of `tasks` is taken in by another thread, or for `length`. Returns true if a signal ended the nap.
+    pub(crate) fn nap_for<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner>,
+        tasks: &[TaskId],
+        length: Duration,
+    ) -> (MutexGuard<'a, Inner>, bool) {
+        let key = inner.add_waiter(tasks);
+        let (mut inner, is_interrupted) = self.nap(inner, length);
+        inner.remove_waiter(key);
+        (inner, is_interrupted)
+    }
+
     /// Naps without the mutex, with the token. Returns true if a signal ended the nap.
     pub(crate) fn nap<'a>(
         &'a self,
@@ -69,8 +84,63 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use gristmill_core::{Origin, TaskOptions};
     use proptest::prelude::*;
+
+    use super::*;
+    use crate::submit::CallRequest;
+    use crate::workerless::WorkerlessEngine;
+
+    /// Submits a call with a priority to an engine.
+    fn submit(inner: &mut Inner, priority: i32) -> TaskId {
+        let options = TaskOptions { priority, ..TaskOptions::default() };
+        let function = inner.port.functions.define(b"f", "f");
+        let call = CallRequest {
+            function,
+            payload: &[],
+            parts: &[],
+            views: false,
+            parents: &[],
+            options: Some(&options),
+        };
+        inner.submit(&call, Vec::new(), Origin::External, 0).expect("there is room")
+    }
+
+    /// Returns true if the nap that has begun is still on.
+    fn naps(inner: &Inner) -> bool {
+        inner.shared.nap.sleep(Some(Duration::ZERO)) == Woken::TimedOut
+    }
+
+    #[test]
+    fn the_task_that_a_thread_waits_for_ends_its_nap() {
+        let mut inner = WorkerlessEngine::default().inner;
+        let (own, other) = (submit(&mut inner, 0), submit(&mut inner, 0));
+        inner.add_waiter(&[own]);
+        for (task, is_napping) in [(other, true), (own, false)] {
+            inner.shared.nap.begin();
+            inner.call_waiters(|waited| waited.contains(&task));
+            assert_eq!(naps(&inner), is_napping);
+        }
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_notices_of_any_task_naps_on() {
+        let mut inner = WorkerlessEngine::default().inner;
+        inner.add_waiter(&[]);
+        inner.shared.nap.begin();
+        inner.call_waiters(<[TaskId]>::is_empty);
+        assert!(naps(&inner));
+    }
+
+    #[test]
+    fn a_task_of_higher_priority_ends_a_nap() {
+        let mut inner = WorkerlessEngine::default().inner;
+        for (priority, is_napping) in [(0, true), (1, false)] {
+            inner.shared.nap.begin();
+            submit(&mut inner, priority);
+            assert_eq!(naps(&inner), is_napping, "priority {priority}");
+        }
+    }
 
     fn load(busy: usize, least_backlog_ns: u64, least_depth: u32) -> Load {
         Load { busy, run_ns: 1_000, least_backlog_ns, least_depth }

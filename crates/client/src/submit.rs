@@ -96,6 +96,10 @@ impl Inner {
         if !call.parts.is_empty() {
             self.broadcast_blobs();
         }
+        // While tasks have priorities, naps are short.
+        if call.options.is_some_and(|options| options.priority > 0) {
+            self.shared.nap.end();
+        }
         task
     }
 

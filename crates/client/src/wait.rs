@@ -122,11 +122,11 @@ impl Client {
                 && (is_leader || inner.lead.try_take(Leader::Caller))
             {
                 is_leader = true;
-                (inner, is_interrupted) = self.nap(inner, nap.min(left));
+                (inner, is_interrupted) = self.nap_for(inner, tasks, nap.min(left));
                 if !is_interrupted {
                     continue;
                 }
-                return self.end_wait(inner, is_leader, is_done);
+                return self.finish_wait(inner, is_leader, is_done);
             }
             let window = self.spin_beside(&inner.core.load()).min(left);
             // Without a window the sleep itself is the look: it ends at once if something has arrived.
@@ -152,13 +152,13 @@ impl Client {
             (inner, is_interrupted) = self.sleep(inner, tasks, left, is_leader);
             has_led = is_leader;
             if is_interrupted {
-                return self.end_wait(inner, is_leader, is_done);
+                return self.finish_wait(inner, is_leader, is_done);
             }
         }
     }
 
     /// Ends a wait after a signal; returns whether what it waited for has come.
-    fn end_wait(
+    fn finish_wait(
         &self,
         mut inner: MutexGuard<'_, Inner>,
         is_leader: bool,
