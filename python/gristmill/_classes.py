@@ -2,10 +2,10 @@
 
 Sent by value are definitions in ``__main__``, in notebooks, and inside functions.
 
-Classes keep their slots. If ``__init_subclass__`` or a metaclass's constructor fails because it needs what only the
-class statement had, the class is made without calling them. A class that comes back to the process it came from stays
-as it is there. Caches and context variables arrive empty, as in a new process. Locks of ``cached_property`` are made
-anew.
+Classes keep their slots, and the attributes that are the same objects as those of their bases. If ``__init_subclass__``
+or a metaclass's constructor fails because it needs what only the class statement had, the class is made without calling
+them. A class that comes back to the process it came from stays as it is there. Caches and context variables arrive
+empty, as in a new process. Locks of ``cached_property`` are made anew.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import contextvars
 import dataclasses
 import enum
 import functools
+import operator
 import struct
 import sys
 import threading
@@ -28,6 +29,9 @@ from typing import Any
 from cloudpickle import cloudpickle
 
 from gristmill import _extension_classes, _modules
+
+if typing.TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: Attributes that only the class statement can set. ``type`` itself provides attributes of these names, so they cannot
 #: be set later.
@@ -44,6 +48,27 @@ _IN_STATEMENT = (
     "__text_signature__",
     "__weakrefoffset__",
 )
+#: Attributes that each process makes for itself.
+_OF_PROCESS = (
+    "__weakref__",
+    "__dict__",
+    "__annotate_func__",
+    "__slotnames__",
+    "_abc_cache",
+    "_abc_impl",
+    "_abc_negative_cache",
+    "_abc_negative_cache_version",
+)
+#: Attributes of an enum that its metaclass makes.
+_OF_ENUM = (
+    "_generate_next_value_",
+    "_member_map_",
+    "_member_names_",
+    "_member_type_",
+    "_value2member_map_",
+)
+#: Values that go by value even if a base that goes by name has them too.
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
 #: Classes that this process made from pickles, each with the names that the last pickle set. Only these classes take on
 #: what a later pickle says of them.
 _received: weakref.WeakKeyDictionary[type, frozenset[str]] = weakref.WeakKeyDictionary()
@@ -52,10 +77,13 @@ _variables: dict[str, contextvars.ContextVar[Any]] = {}
 _names_of_variables: dict[contextvars.ContextVar[Any], str] = {}
 
 
-def reduce_class(cls: type) -> tuple[Any, ...]:
-    """Returns the reduction of a class that goes by value."""
+def reduce_class(cls: type, is_by_name: Callable[[type], bool]) -> tuple[Any, ...]:
+    """Returns the reduction of a class that goes by value.
+
+    :param is_by_name: says of a base whether it goes by name.
+    """
     if issubclass(cls, enum.Enum):
-        arguments, state = cloudpickle._enum_getnewargs(cls), cloudpickle._enum_getstate(cls)
+        arguments, state = _enum_arguments(cls), _class_state(cls, is_by_name)
         # The members are made before the rest of the class exists, so the methods that make them come with them.
         makers = (("__new__", "__new_member__"), ("__init__", "__init__"))
         own = {name: vars(cls)[kept] for name, kept in makers if kept in vars(cls)}
@@ -71,15 +99,24 @@ def reduce_class(cls: type) -> tuple[Any, ...]:
     if slots is not None and not _extension_classes.is_struct(cls):
         named["__slots__"] = slots
     named |= {name: vars(cls)[name] for name in _IN_STATEMENT if name in vars(cls)}
+    if cls.__qualname__ != name:
+        named["__qualname__"] = cls.__qualname__
     members, keywords = _extension_classes.statement(cls)
     return (
         _make_class,
         (kind, name, bases, named | members, tracker, keywords),
-        _class_state(cls),
+        _class_state(cls, is_by_name),
         None,
         None,
         _set_state,
     )
+
+
+def _enum_arguments(cls: type[enum.Enum]) -> tuple[Any, ...]:
+    """Returns what ``_make_enum`` makes an enum of, with the other names of its members."""
+    members = {name: member.value for name, member in cls.__members__.items()}
+    tracker = cloudpickle._get_or_create_tracker_id(cls)
+    return cls.__bases__, cls.__name__, cls.__qualname__, members, cls.__module__, tracker
 
 
 def _slots(cls: type) -> tuple[str, ...] | None:
@@ -98,27 +135,42 @@ def _is_slot_of(cls: type, member: object) -> bool:
     return type(member) is types.MemberDescriptorType and member.__objclass__ is cls
 
 
-def _class_state(cls: type) -> tuple[dict[str, Any], dict[str, Any]]:
-    members = cloudpickle._extract_class_dict(cls)
-    for name in ("__weakref__", "__dict__", "__annotate_func__", *_IN_STATEMENT):
-        members.pop(name, None)
-    for name in [name for name, member in members.items() if _is_slot_of(cls, member)]:
-        del members[name]
+def _class_state(
+    cls: type, is_by_name: Callable[[type], bool]
+) -> tuple[dict[str, Any], dict[str, type]]:
+    """Returns the attributes of a class, and by name the bases that go by name and have the same object.
+
+    A worker takes the latter from the base. They may be such that they cannot be pickled.
+    """
+    members: dict[str, Any] = {}
+    shared: dict[str, type] = {}
+    # In a certain order, so that equal classes have equal pickles.
+    for name, value in sorted(vars(cls).items(), key=operator.itemgetter(0)):
+        if _is_left_out(cls, name, value):
+            continue
+        # Names in the dict of a class are interned. A pickle would depend on whether another part has the same string.
+        copied = name[:1] + name[1:]
+        owners = [base for base in cls.__mro__[1:] if vars(base).get(name) is value]
+        owner = None if type(value) in _PLAIN else next(filter(is_by_name, owners), None)
+        if owner is None:
+            members[copied] = value
+        else:
+            shared[copied] = owner
     slots = members.get("__slots__")
     if slots is not None and type(slots) not in (str, tuple, list, dict):
         members["__slots__"] = _slots(cls)
     if issubclass(type(cls), abc.ABCMeta):
-        for name in (
-            "_abc_cache",
-            "_abc_negative_cache",
-            "_abc_negative_cache_version",
-            "_abc_impl",
-        ):
-            members.pop(name, None)
         registered = abc._get_dump(cls)[0]  # type: ignore[attr-defined]
         members["_abc_impl"] = [one for one in (reference() for reference in registered) if one]
-    _extension_classes.sort_state(cls, members)
-    return members, {}
+    for part in (members, shared):
+        _extension_classes.sort_state(cls, part)
+    return members, shared
+
+
+def _is_left_out(cls: type, name: str, value: Any) -> bool:
+    if issubclass(cls, enum.Enum) and (name in _OF_ENUM or name in cls.__members__):
+        return True
+    return name in _OF_PROCESS or name in _IN_STATEMENT or _is_slot_of(cls, value)
 
 
 def _make_class(
@@ -174,7 +226,7 @@ def _is_python(cls: type) -> bool:
 
 
 def _make_enum(arguments: tuple[Any, ...], own: dict[str, Any]) -> type:
-    bases, name, qualified_name, members, module, tracker, _ = arguments
+    bases, name, qualified_name, members, module, tracker = arguments
     known: type | None = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(tracker)
     if known is not None:
         return known
@@ -194,14 +246,17 @@ def _track(tracker: str, made: type) -> type:
     return tracked
 
 
-def _set_state(cls: type, state: tuple[dict[str, Any], dict[str, Any]]) -> type:
+def _set_state(cls: type, state: tuple[dict[str, Any], dict[str, type]]) -> type:
     before = _received.get(cls)
     if before is None:
         return cls
+    # A base that goes by name may have other attributes here.
+    shared = {name: vars(base)[name] for name, base in state[1].items() if name in vars(base)}
+    given = {**state[0], **shared}
     # The metaclass decides about attributes that ``type.__setattr__`` would refuse.
-    members = _extension_classes.without_layout(cls, state[0])
-    cloudpickle._class_setstate(cls, (members, state[1]))
-    now = _received[cls] = frozenset(state[0])
+    members = _extension_classes.without_layout(cls, given)
+    cloudpickle._class_setstate(cls, (members, {}))
+    now = _received[cls] = frozenset(given)
     for name in before - now:
         # Some attributes cannot be deleted once they are set, such as the documentation text.
         with contextlib.suppress(AttributeError, TypeError):

@@ -67,6 +67,10 @@ _BUILT_IN = {
 }
 
 
+def _is_base_by_reference(base: type) -> bool:
+    return base in _BUILT_IN or _is_by_reference(base)
+
+
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickler that writes each future as a hole and remembers it."""
 
@@ -87,7 +91,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if issubclass(kind, type):
             if obj in _BUILT_IN or _is_by_reference(obj):
                 return super().reducer_override(obj)
-            return _classes.reduce_class(obj)
+            return _classes.reduce_class(obj, _is_base_by_reference)
         if kind is types.FunctionType:
             return NotImplemented if _is_by_reference(obj) else self._dynamic_function_reduce(obj)
         if kind is types.ModuleType and not is_imported(obj):
@@ -217,6 +221,16 @@ def dump_value(
             ) from error
         named = named or [(f"the {type(value).__qualname__}", value)]
         raise _explained(named, error, is_for_task) from error
+
+
+def dump_plain(value: Any) -> bytes:
+    """Pickles a value so that ``pickle.loads`` reads it. Raises the exceptions of pickling."""
+    file = io.BytesIO()
+    pickler = ValuePickler(file)
+    pickler.dump(value)
+    if pickler.futures:
+        raise TypeError("it contains a future")
+    return file.getvalue()
 
 
 _MULTIPROCESSING = (

@@ -68,7 +68,7 @@ def _checkpoint_of(folder: str, run: str) -> str | None:
 
 
 def pickle_entry(hashsum: str, result: Any) -> bytes:
-    """Returns the bytes of one entry, made with cloudpickle where pickle fails. Raises what cloudpickle raises."""
+    """Returns the bytes of one entry, with classes by value where pickle fails. Raises what pickling raises."""
     entry = {"hash": hashsum, "exception": None, "result": result}
     if type(result) in FUTURELESS_TYPES:
         return _pickled(entry)
@@ -80,10 +80,10 @@ def _pickled(entry: dict[str, Any]) -> bytes:
     try:
         return pickle.dumps(entry, pickle.HIGHEST_PROTOCOL)
     except Exception:
-        import cloudpickle
+        # It takes long to load.
+        from gristmill import _pickling
 
-        pickled: bytes = cloudpickle.dumps(entry, pickle.HIGHEST_PROTOCOL)
-        return pickled
+        return _pickling.dump_plain(entry)
 
 
 class CheckpointWriter:

@@ -14,13 +14,12 @@ def serialize(obj: Any, buffer_threshold: int = 1_000_000) -> bytes:
 
     ``buffer_threshold`` is not used. Raises ``SerializationError`` for an object that cannot be pickled.
     """
-    import cloudpickle
+    from gristmill import _pickling
 
     try:
-        data: bytes = cloudpickle.dumps(obj)
+        return _pickling.dump_plain(obj)
     except Exception as error:
         raise SerializationError(f"cannot pickle {obj!r}: {error}") from error
-    return data
 
 
 def deserialize(payload: bytes) -> Any:
