@@ -67,6 +67,11 @@ def statement(cls: type) -> tuple[dict[str, Any], dict[str, Any]]:
     return {}, {}
 
 
+def is_known(cls: type) -> bool:
+    """Returns whether the attributes of a class and its ``statement`` describe all of it."""
+    return _is_ctypes(cls) or is_struct(cls)
+
+
 def is_struct(cls: type) -> bool:
     """Returns whether a class is a ``msgspec`` struct."""
     msgspec = _loaded("msgspec", "Struct")

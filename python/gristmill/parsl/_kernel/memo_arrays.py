@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from gristmill.parsl._kernel.memo_values import framed, hashed
+from gristmill.parsl._kernel.memo_bytes import framed, hashed
 
 if TYPE_CHECKING:
     from gristmill.parsl._kernel.memo_values import Encoder

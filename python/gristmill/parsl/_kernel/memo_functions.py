@@ -8,14 +8,16 @@ These count:
   Later changes inside these values are ignored, so that a function may collect results in a list;
 * the module-level names that its code mentions, as they are at each call, if they are constants (None, booleans,
   numbers, strings, bytes, tuples and frozensets of them) or functions of the same top-level package, which count by the
-  same rules.
+  same rules;
+* its attributes that are constants, as they are at each call.
 
-These do not count: lists, dicts and objects at module level, attributes of modules, methods of classes, and functions
-of other packages. If one of these changes, the program has to use another name, another argument, or an empty
-checkpoint. A different minor version of Python has different code. With ``code_in_key=False`` only module and name
-count.
+These do not count: lists, dicts and objects at module level, attributes of modules, methods of classes that have a
+stable name (``memo_classes``), and functions of other packages. If one of these changes, the program has to use another
+name, another argument, or an empty checkpoint. A different minor version of Python has different code. With
+``code_in_key=False`` only module and name count.
 
-A value that cannot be identified (such as a lock in a closure) counts by its type.
+An instance that cannot be identified (such as a lock in a closure) counts by its type. Functions in the content of a
+class are examined anew for each key, because they may refer to that class.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from types import CodeType, EllipsisType, FunctionType, NoneType
 from typing import TYPE_CHECKING, Any
 
 from gristmill._functions import fingerprint
-from gristmill.parsl._kernel.memo_values import UnkeyableValue, framed, named
+from gristmill.parsl._kernel.memo_bytes import framed, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,6 +44,8 @@ def function_part(function: Callable[..., Any], encoder: Encoder) -> bytes:
         return encoder.encode(function)
     if not encoder.code_in_key:
         return named(b"F", function)
+    if encoder.is_in_class:
+        return _make_part(function, encoder)
     return known_part(function) or _make_part(function, encoder)
 
 
@@ -58,9 +62,16 @@ def known_part(function: Callable[..., Any]) -> bytes | None:
 
 def _make_part(function: FunctionType, encoder: Encoder) -> bytes:
     looks: list[_Look] = []
+    links = encoder.links
     part = framed(b"F", _describe(function, encoder, looks, {}))
-    _parts[id(function)] = part, looks
+    if _is_lasting(encoder, links):
+        _parts[id(function)] = part, looks
     return part
+
+
+def _is_lasting(encoder: Encoder, links: int) -> bool:
+    """Returns whether what was encoded since there were ``links`` links is the same outside the current values."""
+    return not encoder.is_in_class and (encoder.is_settled or encoder.links == links)
 
 
 def _describe(
@@ -70,7 +81,7 @@ def _describe(
     if id(function) in places:
         return b"@%d;" % places[id(function)]
     places[id(function)] = len(places)
-    look = _looks.get(id(function))
+    look = None if encoder.is_in_class else _looks.get(id(function))
     if look is None or look.function() is not function or not look.is_true():
         look = _Look(function, encoder)
     looks.append(look)
@@ -84,6 +95,7 @@ class _Look:
     """The state of one function when it was examined. It keeps no function alive."""
 
     __slots__ = (
+        "_attributes",
         "_cells",
         "_code",
         "_constants",
@@ -95,7 +107,7 @@ class _Look:
     )
 
     def __init__(self, function: FunctionType, encoder: Encoder) -> None:
-        identity, forget = id(function), _forget
+        identity, forget, links = id(function), _forget, encoder.links
         self.function = weakref.ref(function, lambda _: forget(identity))
         self._code = code = function.__code__
         self._defaults = function.__defaults__, function.__kwdefaults__
@@ -107,6 +119,7 @@ class _Look:
         followed = [pair for pair in mentioned.items() if _followed(pair[1], function) is not None]
         self._names = [(name, weakref.ref(value)) for name, value in followed]
         self._values = self._first_values(function, encoder)
+        self._attributes = _constant_attributes(function)
         counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
         self.own = b"".join([
             named(b"F", function),
@@ -114,8 +127,10 @@ class _Look:
             b"%d,%d,%d,%d;" % counts,
             self._values,
             *(framed(b"s", name.encode()) + encoder.encode(value) for name, value in self._constants),
+            encoder.encode(self._attributes) if self._attributes else b"",
         ])  # fmt: skip
-        _looks[identity] = self
+        if _is_lasting(encoder, links):
+            _looks[identity] = self
 
     def is_true(self) -> bool:
         """Returns whether the function is unchanged."""
@@ -132,7 +147,15 @@ class _Look:
         for place, inner in self._cells:
             if _value((function.__closure__ or ())[place]) is not inner():
                 return False
-        return self._has_defaults_of(function)
+        return self._has_defaults_of(function) and self._has_attributes_of(function)
+
+    def _has_attributes_of(self, function: FunctionType) -> bool:
+        if not function.__dict__ and not self._attributes:
+            return True
+        attributes = _constant_attributes(function)
+        return len(attributes) == len(self._attributes) and all(
+            attributes.get(name, _ABSENT) is value for name, value in self._attributes.items()
+        )
 
     def _has_defaults_of(self, function: FunctionType) -> bool:
         defaults, named_defaults = self._defaults
@@ -150,7 +173,7 @@ class _Look:
 
     def _first_values(self, function: FunctionType, encoder: Encoder) -> bytes:
         """Encodes default values and closure values as they were when the function was first examined."""
-        earlier = _looks.get(id(function))
+        earlier = None if encoder.is_in_class else _looks.get(id(function))
         if (
             earlier is not None
             and earlier.function() is function
@@ -164,7 +187,12 @@ class _Look:
             *map(named_defaults.get, sorted(named_defaults)),
             *(value for value in cells if not isinstance(value, FunctionType)),
         ]
-        return b"".join(_encoded(value, encoder) for value in values)
+        # Named defaults need their names: ``*, a=1, b`` is not ``*, a, b=1``.
+        names = encoder.encode(sorted(named_defaults)) if named_defaults else b""
+        encoded = (
+            b"-" if value is _ABSENT else encoder.encode_leniently(value) for value in values
+        )
+        return names + b"".join(encoded)
 
 
 #: Both by the functions' ids.
@@ -185,11 +213,8 @@ def _value(cell: Any) -> Any:
         return _ABSENT
 
 
-def _encoded(value: Any, encoder: Encoder) -> bytes:
-    try:
-        return b"-" if value is _ABSENT else encoder.encode(value)
-    except UnkeyableValue:
-        return named(b"?", type(value))
+def _constant_attributes(function: FunctionType) -> dict[str, Any]:
+    return {name: value for name, value in vars(function).items() if _is_constant(value)}
 
 
 def _followed(value: Any, function: FunctionType) -> FunctionType | None:

@@ -19,8 +19,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gristmill import _forked
+from gristmill.parsl._kernel.memo_bytes import UnkeyableValue, framed, key_of
 from gristmill.parsl._kernel.memo_functions import function_part, known_part
-from gristmill.parsl._kernel.memo_values import SCALARS, Encoder, UnkeyableValue, framed, key_of
+from gristmill.parsl._kernel.memo_values import SCALARS, Encoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -7,15 +7,19 @@ few bytes is replaced by its hash.
 * list, tuple, dict, set, frozenset: their elements, for dicts and sets in no order. Cycles are allowed.
 * numpy arrays: dtype, shape and elements, independent of the memory layout. pandas' Series and DataFrame: labels,
   dtypes and elements, column by column.
-* functions: see ``memo_functions``. Classes, modules and builtin functions: their names.
+* functions: see ``memo_functions``. Builtin functions: their names.
+* classes, modules and what else a pickle names: their names if these are stable, otherwise their content
+  (``memo_classes``).
 * a ``File``: its URL, not its content.
 * everything else: the parts of its pickle (``__reduce_ex__``), encoded one by one. The order of a dict or the identity
   of a string inside, which change the bytes of a pickle, thus do not change the key. This covers dataclasses, enums,
-  paths, dates, decimals and instances of most classes. Where this fails, the bytes of its cloudpickle.
+  paths, dates, decimals and instances of most classes. Parts of classes, such as properties, and views have rules of
+  their own (``memo_parts``). Where this fails, the bytes of its cloudpickle.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import functools
 import struct
@@ -23,50 +27,26 @@ import sys
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any
 
-try:
-    # Not through hashlib, which loads OpenSSL.
-    from _blake2 import blake2b
-except ImportError:
-    from hashlib import blake2b
+from gristmill.parsl._kernel.memo_bytes import UnkeyableValue, framed, named
+from gristmill.parsl._kernel.memo_classes import (
+    class_part,
+    global_part,
+    has_stable_name,
+    module_part,
+)
+from gristmill.parsl._kernel.memo_parts import encode_part, omitted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-#: Longer encodings are hashed, in bytes: twice the size of the hash.
-_PLAIN_SIZE_MAX = 64
-_HASH_SIZE = 32
 #: Integers from this size on are encoded as bytes: their decimal form is expensive.
 _LONG_INT = 1 << 62
 
-
-#: Copied for each key, which is faster than making a new one.
-_EMPTY_KEY = blake2b(digest_size=16)
-
-
-class UnkeyableValue(Exception):
-    """A value that cannot be identified."""
-
-
-def hashed(data: Any) -> bytes:
-    """Returns the hash of bytes, or of an object with the buffer protocol."""
-    digest: bytes = blake2b(data, digest_size=_HASH_SIZE).digest()
-    return digest
-
-
-def key_of(data: bytes) -> str:
-    """Returns a shorter hash as text: 32 hexadecimal digits."""
-    digest = _EMPTY_KEY.copy()
-    digest.update(data)
-    key: str = digest.hexdigest()
-    return key
-
-
-def framed(tag: bytes, body: bytes) -> bytes:
-    """Returns bytes that mark the kind and the end of the body."""
-    size = len(body)
-    if size <= _PLAIN_SIZE_MAX:
-        return b"%b%d:%b" % (tag, size, body)
-    return b"%b#%b" % (tag, hashed(body))
+#: The function that the pickles of most objects call, and its encoding.
+_NEW_OBJECT = copyreg.__newobj__  # type: ignore[attr-defined]
+_NEW_OBJECT_NAME = named(b"g", _NEW_OBJECT)
+#: More than any depth of nesting.
+_NO_DEPTH = 1 << 62
 
 
 def _int(value: int) -> bytes:
@@ -99,13 +79,6 @@ SCALARS: dict[type, Callable[[Any], bytes]] = {
 }
 
 
-def named(tag: bytes, value: Any) -> bytes:
-    """Encodes an object by its importable name."""
-    module = getattr(value, "__module__", None)
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
-    return framed(tag, f"{module}:{name}".encode("utf-8", "surrogatepass"))
-
-
 class Encoder:
     """The encoder for the values of one call. A value that occurs twice is encoded once.
 
@@ -117,12 +90,16 @@ class Encoder:
     """
 
     __slots__ = (
+        "_classes",
         "_find_registered",
+        "_highest_link",
         "_known",
         "_links",
         "_path",
         "_scalars",
         "code_in_key",
+        "is_in_class",
+        "is_lenient",
         "output_ref",
     )
 
@@ -142,6 +119,14 @@ class Encoder:
         self._known: dict[int, tuple[Any, bytes]] = {}
         #: Number of times that a value was found inside itself.
         self._links = 0
+        #: Smallest depth of a value that was found inside the innermost class.
+        self._highest_link = _NO_DEPTH
+        #: Contents of classes that contain nothing that they are in, by id.
+        self._classes: dict[int, tuple[type, bytes]] = {}
+        #: True while the content of a class is being encoded.
+        self.is_in_class = False
+        #: True while instances that cannot be identified count by their types.
+        self.is_lenient = False
 
     def encode(self, value: Any) -> bytes:
         """Returns the bytes that identify a value.
@@ -167,8 +152,10 @@ class Encoder:
         identity = id(value)
         if identity in self._path:
             self._links += 1
+            depth = self._path[identity]
+            self._highest_link = min(self._highest_link, depth)
             # Relative to the current depth, so that it is the same wherever the outer value occurs.
-            return b"@%d;" % (len(self._path) - self._path[identity])
+            return b"@%d;" % (len(self._path) - depth)
         if identity in self._known:
             return self._known[identity][1]
         links = self._links
@@ -180,6 +167,51 @@ class Encoder:
         if links == self._links:
             self._known[identity] = value, encoded
         return encoded
+
+    @property
+    def is_settled(self) -> bool:
+        """True if an encoding made now is the same everywhere: no value that it may be a part of is being encoded."""
+        return not self._path
+
+    @property
+    def links(self) -> int:
+        """Number of times that a value was found inside itself."""
+        return self._links
+
+    def class_content(self, value: type, content: Callable[[], bytes]) -> bytes:
+        """Returns the encoding of the content of a class, which is made once. Functions in it count by their code."""
+        known = self._classes.get(id(value))
+        if known is not None:
+            return known[1]
+        outer, self._highest_link = self._highest_link, _NO_DEPTH
+        with self._mode(True, True, self.is_lenient):
+            encoded = content()
+        if self._highest_link >= self._path[id(value)]:
+            self._classes[id(value)] = value, encoded
+        self._highest_link = min(outer, self._highest_link)
+        return encoded
+
+    def encode_leniently(self, value: Any) -> bytes:
+        """Encodes a value in which an instance that cannot be identified, such as a lock, counts by its type."""
+        if type(value) in self._scalars:
+            return self._scalars[type(value)](value)
+        with self._mode(self.code_in_key, self.is_in_class, is_lenient=True):
+            return self.encode(value)
+
+    @contextlib.contextmanager
+    def _mode(self, code_in_key: bool, is_in_class: bool, is_lenient: bool) -> Iterator[None]:
+        """Changes how values are encoded. What was encoded in another way is not used again."""
+        before = self.code_in_key, self.is_in_class, self.is_lenient, self.output_ref
+        after = code_in_key, is_in_class, is_lenient, False
+        known = self._known, self._classes
+        if after != before:
+            self._known, self._classes = {}, {}
+        self.code_in_key, self.is_in_class, self.is_lenient, self.output_ref = after
+        try:
+            yield
+        finally:
+            self._known, self._classes = known
+            self.code_in_key, self.is_in_class, self.is_lenient, self.output_ref = before
 
     def in_order(self, tag: bytes, values: Iterable[Any]) -> bytes:
         """Encodes values whose order counts."""
@@ -208,7 +240,8 @@ def _method(encoder: Encoder, value: MethodType) -> bytes:
 
 
 def _partial(encoder: Encoder, value: functools.partial[Any]) -> bytes:
-    return encoder.in_order(b"P", (value.func, value.args, value.keywords))
+    own = (vars(value),) if vars(value) else ()
+    return encoder.in_order(b"P", (value.func, value.args, value.keywords, *own))
 
 
 _RULES: dict[type, Callable[[Encoder, Any], bytes]] = {
@@ -218,8 +251,8 @@ _RULES: dict[type, Callable[[Encoder, Any], bytes]] = {
     set: lambda encoder, value: encoder.in_no_order(b"S", value),
     frozenset: lambda encoder, value: encoder.in_no_order(b"Z", value),
     bytearray: lambda _, value: framed(b"y", bytes(value)),
-    type: lambda _, value: named(b"C", value),
-    ModuleType: lambda _, value: framed(b"M", value.__name__.encode()),
+    type: class_part,
+    ModuleType: module_part,
     FunctionType: _function,
     MethodType: _method,
     functools.partial: _partial,
@@ -227,28 +260,29 @@ _RULES: dict[type, Callable[[Encoder, Any], bytes]] = {
 
 
 def _other(encoder: Encoder, value: Any) -> bytes:
-    """Encodes values of other types by their modules, or by the parts of their pickle."""
+    """Encodes values of other types by the rules of other modules, or by the parts of their pickle."""
     kind = type(value)
-    if isinstance(value, type):
-        return named(b"C", value)
+    if issubclass(kind, type):
+        return class_part(encoder, value)
     if _is_file(kind):
         return framed(b"u", str(value.url).encode("utf-8", "surrogatepass"))
-    if kind.__module__.partition(".")[0] in ("numpy", "pandas"):
+    encoded = encode_part(encoder, value)
+    if encoded is None and kind.__module__.partition(".")[0] in ("numpy", "pandas"):
         from gristmill.parsl._kernel.memo_arrays import encode_array
 
         encoded = encode_array(encoder, value)
-        if encoded is not None:
-            return encoded
+    if encoded is not None:
+        return encoded
     try:
         reducer = copyreg.dispatch_table.get(kind)
         reduced = reducer(value) if reducer else value.__reduce_ex__(4)
     except RecursionError:
         raise
     except Exception as error:
-        return _pickled(value, error)
+        return _pickled(encoder, value, error)
     if isinstance(reduced, str):
-        return framed(b"g", f"{getattr(value, '__module__', None)}:{reduced}".encode())
-    return framed(b"o", _reduced(encoder, value, *reduced))
+        return global_part(encoder, value, reduced)
+    return framed(b"o", _reduced(encoder, value, *reduced) + omitted(encoder, value))
 
 
 def _reduced(
@@ -259,30 +293,45 @@ def _reduced(
     state: Any = None,
     elements: Iterable[Any] | None = None,
     pairs: Iterable[tuple[Any, Any]] | None = None,
-    _setter: Any = None,
+    setter: Any = None,
 ) -> bytes:
     """Encodes the parts of a pickle. Of the subclasses of dict, only ``OrderedDict`` compares in order."""
     from collections import OrderedDict
 
-    is_named = isinstance(make, (type, FunctionType, BuiltinFunctionType))
-    pieces = [named(b"g", make) if is_named else encoder.encode(make)]
-    pieces += encoder.encode(arguments), encoder.encode(state)
+    pieces = [_maker(encoder, make), encoder.encode(arguments), encoder.encode(state)]
     if elements is not None:
         pieces.append(encoder.in_order(b"l", elements))
     if pairs is not None:
         is_ordered = isinstance(value, OrderedDict)
         ordered = encoder.in_order(b"D", pairs) if is_ordered else encoder.pairs(b"d", pairs)
         pieces.append(ordered)
+    if setter is not None:
+        pieces.append(_maker(encoder, setter))
     return b"".join(pieces)
 
 
-def _pickled(value: Any, error: Exception) -> bytes:
+def _maker(encoder: Encoder, make: Any) -> bytes:
+    """Encodes what a pickle calls: by its name if that is stable."""
+    if make is _NEW_OBJECT:
+        return _NEW_OBJECT_NAME
+    kind = type(make)
+    if kind is BuiltinFunctionType:
+        is_named = isinstance(make.__self__, ModuleType | NoneType)
+    else:
+        is_named = (kind is FunctionType or issubclass(kind, type)) and has_stable_name(make)
+    return named(b"g", make) if is_named else encoder.encode(make)
+
+
+def _pickled(encoder: Encoder, value: Any, error: Exception) -> bytes:
     import cloudpickle
 
     try:
         return framed(b"p", cloudpickle.dumps(value))
     except Exception:
-        raise UnkeyableValue(f"a {type(value).__qualname__} cannot be pickled ({error})") from error
+        kind = type(value)
+        if not encoder.is_lenient:
+            raise UnkeyableValue(f"a {kind.__qualname__} cannot be pickled ({error})") from error
+    return named(b"?", kind) if has_stable_name(kind) else framed(b"?", encoder.encode(kind))
 
 
 def _is_file(kind: type) -> bool:
