@@ -48,6 +48,7 @@ __all__ = [
     "encode_payload",
     "finish_all",
     "generation",
+    "handled_signals",
     "hide_from_collector",
     "image_copy",
     "image_digest",
@@ -57,6 +58,9 @@ __all__ = [
     "image_write_tar",
     "is_interrupted",
     "is_loading",
+    "job_signals",
+    "leave_signal_again",
+    "leave_signals_to_program",
     "loading_begin",
     "loading_end",
     "loading_goes_on",
@@ -73,8 +77,8 @@ __all__ = [
     "nested_submit",
     "nested_wait",
     "nested_watch",
+    "note_handled_signals",
     "notices_clone",
-    "outlast_end",
     "panic_on_purpose",
     "replay_costs",
     "replay_graph",
@@ -82,6 +86,7 @@ __all__ = [
     "run_agent",
     "serve",
     "show_to_collector",
+    "signal_name",
     "spill_place",
     "tell_left",
     "wait_any",
@@ -453,7 +458,12 @@ def loading_begin(text: str) -> None: ...
 def loading_goes_on(text: str) -> None: ...
 def loading_end(has_failed: bool) -> None: ...
 def loading_interrupted() -> None: ...
-def outlast_end() -> None: ...
+def job_signals() -> list[int]: ...
+def leave_signals_to_program(keeper: int | None = None) -> None: ...
+def handled_signals() -> int: ...
+def note_handled_signals(signals: int) -> None: ...
+def leave_signal_again(number: int) -> None: ...
+def signal_name(number: int) -> str: ...
 def hide_from_collector(object: object) -> None: ...
 def make_app_future_type(mixin: type) -> type[AppFuture[Any]]: ...
 def nested_cancel(ticket: int, grace: float | None) -> bool: ...

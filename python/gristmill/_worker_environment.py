@@ -21,7 +21,7 @@ import marshal
 import os
 import sys
 
-from gristmill import _identity, _settings
+from gristmill import _identity, _native, _settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def describe(steps: Steps, needs_pickling: bool, threads: int, spin_us: float) -
             "spin_us": spin_us,
             "settings": _settings.read(),
             "key": _identity.key_of_program(),
+            "handled_signals": _native.handled_signals(),
         }
     )
 
@@ -206,6 +207,7 @@ def enter(description: bytes, is_bare: bool = False) -> dict[str, Any]:
     _watch.begin()
     environment: dict[str, Any] = load(description)
     _settings.apply(environment["settings"])
+    _native.note_handled_signals(environment["handled_signals"])
     is_node = "GRISTMILL_NODE_THREADS" in os.environ
     # On another node the caller's modules may be elsewhere, so the paths of this interpreter count as well.
     own = [entry for entry in sys.path if is_node and os.path.isabs(entry)]

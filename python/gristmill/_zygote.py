@@ -20,12 +20,13 @@ import sys
 import time
 
 # The module `signal` only adds enumerations to this one.
-from _signal import SIG_IGN, SIGTERM, signal  # type: ignore[import-not-found]
+from _signal import signal  # type: ignore[import-not-found]
 
 from gristmill import (
     _ending,
     _forked,
     _identity,
+    _job_signals,
     _loading,
     _native,
     _threads,
@@ -71,13 +72,10 @@ _IMPORT = _frozen_importlib._find_and_load.__code__.co_filename  # type: ignore[
 #: The variable that holds which task of which worker started a process.
 _TASK = b"GRISTMILL_TASK"
 
-#: The variable that a node agent sets. Batch systems that end a job signal every process of it; on a node the agent
-#: decides.
-_NODE = "GRISTMILL_NODE"
-
 
 def main() -> None:
     """Serves a keeper until it hangs up, or runs as one worker if the command line names one."""
+    _job_signals.leave_to_program()
     cores = _native.cpu_count()
     names = sys.argv[2:]
     has_context = names[-1:] == ["context"]
@@ -102,8 +100,6 @@ def main() -> None:
     _loading.note_in(9)
     environment = _forked.guarded(_worker_environment.enter, description, _is_bare(context))
     threads_by = _preload(environment)
-    if _NODE in os.environ:
-        signal(SIGTERM, SIG_IGN)  # forked workers ignore it too, and choose for themselves
     begun = time.monotonic()
     if context:
         _set_up(context, description)
@@ -169,8 +165,6 @@ def _work(
         os.environ["GRISTMILL_WORKER"] = f"{slot}.{epoch}.{os.environ.get('GRISTMILL_TREE', '')}"
         _identity.adopt(environment["key"])
         signal(_native.INTERRUPT_SIGNAL, _on_interrupt)
-        if _NODE in os.environ:
-            _native.outlast_end()
         _bind(slot)
         _loading.watch()
         if "grant" in environment:

@@ -21,8 +21,9 @@ from stage import Gate, descent, wait_for_nodes
 MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_node_that_is_told_to_stop_finishes_what_runs_and_gives_the_rest_back(
-    make_nodes: MakeNodes, gate: Gate
+    make_nodes: MakeNodes, gate: Gate, number: signal.Signals
 ) -> None:
     executor, placement = make_nodes(2, 1)
     wait_for_nodes(executor, 2)
@@ -30,10 +31,28 @@ def test_a_node_that_is_told_to_stop_finishes_what_runs_and_gives_the_rest_back(
     first = gate.wait_entered()
     gate.wait_entered()
     victim = next(agent for agent in placement.agents if first in descent(agent.pid))
-    os.kill(victim.pid, signal.SIGTERM)
+    os.kill(victim.pid, number)
     gate.open(6)
     assert [future.result() for future in held] == list(range(6)), "without any budget"
     assert victim.wait() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
+def test_a_warning_to_every_process_of_a_node_changes_nothing(
+    make_nodes: MakeNodes, gate: Gate, number: signal.Signals
+) -> None:
+    executor, placement = make_nodes(1, 1)
+    held = executor.submit(calls.enter, gate.path, 1)
+    gate.wait_entered()
+    (agent,) = placement.agents
+    below = descent(agent.pid)
+    for process in [agent.pid, *below]:
+        os.kill(process, number)
+    gate.open()
+    assert held.result() == 1, "without any budget"
+    assert executor.submit(calls.same, 2).result() == 2
+    assert agent.poll() is None
+    assert set(below) <= set(descent(agent.pid))
 
 
 class Patient(LocalNodes):

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use gristmill_core::{
     AttemptTimings, LossCause, LossReport, Payload, Status, TaskOutcome, TaskView,
 };
+use gristmill_keeper::signal_name;
 use gristmill_sync::clock::TickScale;
 use gristmill_wire::{FailureKind, Span, TaskFailure, TaskId};
 
@@ -171,28 +172,6 @@ pub(crate) fn cause_text(cause: LossCause) -> String {
         LossCause::Stalled => "did not answer and was killed".to_owned(),
         LossCause::Node => "was on a node that was lost".to_owned(),
         LossCause::Corrupt => "wrote damaged data into its ring and was killed".to_owned(),
-    }
-}
-
-fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        libc::SIGHUP => "SIGHUP",
-        libc::SIGINT => "SIGINT",
-        libc::SIGQUIT => "SIGQUIT",
-        libc::SIGILL => "SIGILL",
-        libc::SIGTRAP => "SIGTRAP",
-        libc::SIGABRT => "SIGABRT",
-        libc::SIGBUS => "SIGBUS",
-        libc::SIGFPE => "SIGFPE",
-        libc::SIGKILL => "SIGKILL",
-        libc::SIGSEGV => "SIGSEGV",
-        libc::SIGPIPE => "SIGPIPE",
-        libc::SIGALRM => "SIGALRM",
-        libc::SIGSTKFLT => "SIGSTKFLT",
-        libc::SIGTERM => "SIGTERM",
-        libc::SIGXCPU => "SIGXCPU",
-        libc::SIGSYS => "SIGSYS",
-        _ => "an unnamed signal",
     }
 }
 

@@ -226,7 +226,8 @@ impl Drop for Actions {
     }
 }
 
-/// The attributes that the keeper starts with: default signal dispositions, no blocked signal, a new session.
+/// The attributes that the keeper starts with: default signal dispositions, all signals blocked until it has chosen its
+/// own, a new session.
 struct Attributes(libc::posix_spawnattr_t);
 
 impl Attributes {
@@ -242,7 +243,6 @@ impl Attributes {
             let mut set = MaybeUninit::uninit();
             libc::sigfillset(set.as_mut_ptr());
             succeed(libc::posix_spawnattr_setsigdefault(&raw mut attributes.0, set.as_ptr()))?;
-            libc::sigemptyset(set.as_mut_ptr());
             succeed(libc::posix_spawnattr_setsigmask(&raw mut attributes.0, set.as_ptr()))?;
             let flags = libc::c_short::try_from(flags).unwrap_or(0);
             succeed(libc::posix_spawnattr_setflags(&raw mut attributes.0, flags))?;

@@ -25,6 +25,7 @@ mod launch;
 mod message;
 mod process_table;
 mod server;
+mod signal_name;
 mod socket;
 mod started;
 mod status;
@@ -44,6 +45,7 @@ pub use message::{
     MessageError, Output, Program, Stopped, WorkerKey, WorkerStart, ZygoteEnd,
 };
 pub use server::serve;
+pub use signal_name::signal_name;
 pub use status::{ExitStatus, Usage};
 pub use task_mark::TaskMark;
 pub use token::{
@@ -51,6 +53,7 @@ pub use token::{
 };
 pub use worker_start::{
     WorkerSetup, WorkerStartError, announce_start, become_worker, bind_to_keeper,
+    leave_signals_to_program,
 };
 pub use zygote::{AtWork, Candidate, Zygote, ZygoteStep};
 pub use zygote_frame::{ZYGOTE_DESCRIPTOR, ZYGOTE_FRAME_SIZE, ZygoteFrame};

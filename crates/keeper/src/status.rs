@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::signal_name::signal_name;
+
 /// The exit status of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitStatus {
@@ -39,8 +41,10 @@ impl fmt::Display for ExitStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
-            Self::Signal { signal, core: true } => write!(f, "signal {signal} (core dumped)"),
-            Self::Signal { signal, core: false } => write!(f, "signal {signal}"),
+            Self::Signal { signal, core } => {
+                let core = if *core { ", core dumped" } else { "" };
+                write!(f, "signal {signal} ({}{core})", signal_name(*signal))
+            }
             Self::Unknown => write!(f, "an unknown status (another process reaped it)"),
         }
     }

@@ -3,11 +3,13 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
+use gristmill_sync::job_signals;
 use thiserror::Error;
 
 use crate::descriptor::check;
 use crate::message::WorkerKey;
 use crate::process_id;
+use crate::process_table::Process;
 use crate::socket::send_patiently;
 use crate::zygote_frame::ZygoteFrame;
 
@@ -72,8 +74,13 @@ pub fn bind_to_keeper(keeper: i32, parent: i32) -> Result<(), WorkerStartError> 
     if parent == keeper { Ok(()) } else { Err(WorkerStartError::KeeperGone { keeper, parent }) }
 }
 
-/// Makes this freshly forked or executed process a worker: it is bound to its keeper, in a session of its own, ignores
-/// the terminal's SIGINT, has no signal blocked, and writes to its stderr pipe.
+/// Makes this process leave the signals of its job to the program: the process that started the keeper.
+pub fn leave_signals_to_program(keeper: i32) {
+    job_signals::leave_to_program(Some(Process::read(keeper).map_or(0, |keeper| keeper.parent)));
+}
+
+/// Makes this freshly forked or executed process a worker: it is bound to its keeper, in a session of its own, leaves the
+/// signals of its job to the program, has no signal blocked, and writes to its stderr pipe.
 ///
 /// Call it on the only thread, before any user code runs. It may be called in a session leader.
 ///
@@ -91,8 +98,7 @@ pub fn become_worker(setup: &WorkerSetup<'_>) -> Result<(), WorkerStartError> {
         // SAFETY: the call has no arguments.
         check(unsafe { libc::setsid() }).map_err(failed("setsid"))?;
     }
-    // SAFETY: ignoring a signal installs no handler.
-    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+    leave_signals_to_program(setup.keeper);
     // SAFETY: the set is initialised by sigemptyset before it is read, and outlives the calls.
     unsafe {
         let mut nothing = std::mem::zeroed();

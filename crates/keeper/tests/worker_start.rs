@@ -1,4 +1,4 @@
-//! Tests of the Rust side of a worker: it is bound to its keeper, in its own session, and ignores the terminal's
+//! Tests of the Rust side of a worker: it is bound to its keeper, in its own session, and survives the terminal's
 //! signals.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -32,9 +32,13 @@ fn worker_process() {
     let (leads, flags) =
         unsafe { (libc::getsid(0) == libc::getpid(), libc::fcntl(REPORT, libc::F_GETFD)) };
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
-    let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap() & (1 << (libc::SIGINT - 1));
-    let line = format!("{leads} {} {}\n", flags == libc::FD_CLOEXEC, ignored != 0);
+    let has = |mask: &str| {
+        let found = status.lines().find_map(|line| line.strip_prefix(mask)).unwrap();
+        u64::from_str_radix(found.trim(), 16).unwrap() & (1 << (libc::SIGINT - 1)) != 0
+    };
+    // A program that the worker executes would inherit an ignored signal.
+    let handles = has("SigCgt:") && !has("SigIgn:");
+    let line = format!("{leads} {} {handles}\n", flags == libc::FD_CLOEXEC);
     // SAFETY: pointer and length describe the line, which outlives the call.
     unsafe { libc::write(REPORT, line.as_ptr().cast(), line.len()) };
     loop {
@@ -59,7 +63,7 @@ fn start(tree: &mut Tree, kind: &str) -> WorkerKey {
 }
 
 #[test]
-fn a_worker_leads_a_session_ignores_the_terminal_and_dies_with_its_keeper() {
+fn a_worker_leads_a_session_survives_the_terminal_and_dies_with_its_keeper() {
     let mut tree = Tree::new();
     let key = start(&mut tree, "proper");
     let handle = tree.started(key).pidfd.unwrap();

@@ -16,6 +16,7 @@ mod function;
 mod future;
 mod huge_pages;
 mod image;
+mod job_signals;
 mod journal;
 mod lent;
 mod loading;
@@ -130,7 +131,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engine::abort_all, module)?)?;
     module.add_function(wrap_pyfunction!(engine::finish_all, module)?)?;
     module.add_function(wrap_pyfunction!(serve::become_a_worker, module)?)?;
-    module.add_function(wrap_pyfunction!(serve::outlast_end, module)?)?;
+    job_signals::add_to(module)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
     module.add_function(wrap_pyfunction!(serve::is_interrupted, module)?)?;
     module.add_function(wrap_pyfunction!(serve::tell_left, module)?)?;

@@ -35,13 +35,6 @@ pub fn become_a_worker(
     become_worker(&setup).map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
-/// Lets this worker ignore the signal to end, which batch systems send to all processes of a job: its agent gets it,
-/// too.
-#[pyfunction]
-pub fn outlast_end() {
-    gristmill_sync::signals::outlast_end();
-}
-
 /// Runs `initialize`, reports its result to the client, and works until told to stop. `memory` holds the descriptors of
 /// the segment, the arena, the arena's file on disk, and the client's event. Without `spin_us` the worker never polls.
 /// `mark` is the value of the task variable in `os.environ`: a bytes object with no other users, which is written to

@@ -5,6 +5,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use gristmill_client::THREADED_EXIT_CODE;
 use gristmill_keeper::{AtWork, Candidate, WorkerSetup, Zygote, ZygoteStep, become_worker};
+use gristmill_sync::job_signals::Held;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
@@ -96,10 +97,13 @@ impl PyZygote {
                     continue;
                 }
             };
+            // A signal that comes before the new process knows its program would end it.
+            let held = Held::new();
             match fork_away() {
                 Forked::Parent(0) => zygote.adopt(ours),
                 Forked::Parent(errno) => zygote.give_up(errno).map_err(failed)?,
                 Forked::Child { middle } => {
+                    std::mem::forget(held); // becoming a worker allows all signals
                     drop(ours);
                     return self.become_candidate(theirs, middle, prepare);
                 }

@@ -7,6 +7,8 @@
 pub mod barrier;
 pub mod clock;
 pub mod futex;
+#[cfg(target_os = "linux")]
+pub mod job_signals;
 pub mod process;
 pub mod random;
 pub mod signals;

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gristmill import (
     _ending,
     _forked,
     _functions,
     _identity,
+    _job_signals,
     _loading,
     _native,
     _pickling,
@@ -93,12 +94,13 @@ class Forked:
         _flush()
         interrupts = HeldInterrupts()
         try:
-            child = os.fork()
+            with _job_signals.Held() as held:
+                child = os.fork()
+                if child == 0:
+                    _be_child(self._function, args, kwargs, (writer, note.descriptor), held)
         except BaseException:
             interrupts.release()
             raise
-        if child == 0:
-            _be_child(self._function, args, kwargs, (writer, note.descriptor))
         try:
             os.close(writer)
             interrupts.release()
@@ -118,16 +120,20 @@ def _be_child(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     files: tuple[int, int],
-) -> None:
+    held: _job_signals.Held,
+) -> NoReturn:
     """Calls the function, writes its result or exception, and ends this process.
 
     ``files`` are two descriptors: one for the answer, one for notes about what the child is loading or running.
+    ``held`` are the signals that the child has not yet left to the program.
     """
     code = 1
     writer, note = files
     try:
         # An interrupt of the worker kills its child, so the child needs no handler of its own.
         signal.signal(_native.INTERRUPT_SIGNAL, signal.SIG_DFL)
+        _job_signals.leave_as_parent()
+        held.release()
         _ending.forget_inherited()
         _loading.note_in(note)
         with open(writer, "wb") as file, _loading.Run("running the call", is_silent=True):
@@ -170,7 +176,8 @@ class Anew:
         command = [sys.executable, "-c", _BOOTSTRAP, _worker_environment.package_parent(), *files]
         interrupts = HeldInterrupts()
         try:
-            started = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(writer, note))
+            with _job_signals.Held():
+                started = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(writer, note))
         except BaseException:
             interrupts.release()
             raise
@@ -196,6 +203,8 @@ def main() -> None:
     """Sets up a context, calls one function, and writes the outcome of both: the program that ``Anew`` starts."""
     from gristmill._context import held
 
+    _job_signals.leave_to_program()
+    _job_signals.release_inherited()
     writer = int(sys.argv[2])
     _loading.note_in(int(sys.argv[3]))
     environment, description, definition, pickled = _worker_environment.load(
@@ -271,8 +280,7 @@ def _how(code: int) -> str:
     if code >= 0:
         return f"with exit code {code}"
     perhaps = ", perhaps because memory was short" if code == -signal.SIGKILL else ""
-    names = {one.value: one.name for one in signal.Signals}
-    return f"by signal {-code} ({names.get(-code, 'an unnamed signal')}){perhaps}"
+    return f"by signal {-code} ({_native.signal_name(-code)}){perhaps}"
 
 
 def _read_all(descriptor: int, writer: int) -> bytes:

@@ -126,7 +126,11 @@ def _finished(resolver: Resolver, observed: Observed | None, by_value: Sequence[
     if resolver.distributions:
         needed, notes = requirements.closure(resolver.installed, resolver.distributions.values())
     if observed is not None and observed.status != 0:
-        how = f"status {observed.status}" if observed.status > 0 else f"signal {-observed.status}"
+        how = f"status {observed.status}"
+        if observed.status < 0:
+            from gristmill import _native
+
+            how = f"signal {-observed.status} ({_native.signal_name(-observed.status)})"
         notes.append(
             f"the observed run ended with {how}: what the program would have done after that was not observed"
         )

@@ -119,8 +119,8 @@ def _add_times(parser: argparse.ArgumentParser) -> None:
         "--drain",
         type=walltime.seconds,
         metavar="SECONDS",
-        help="time that tasks get to finish before the end of the walltime or of a lease, and after a SIGTERM "
-        f"({_DRAIN_S:g}; {_LEASHED_DRAIN_S:g} with --leash, and after its end in any case)",
+        help="time that tasks get to finish before the end of the walltime or of a lease, and after a SIGTERM or "
+        f"SIGHUP ({_DRAIN_S:g}; {_LEASHED_DRAIN_S:g} with --leash, and after its end in any case)",
     )
 
 
@@ -142,7 +142,7 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         labels = _labels(options)
     except ValueError as error:
         parser.error(str(error))
-    signal.signal(signal.SIGTERM, _stop_once())
+    _handle_signals()
     if options.leash:
         key_input.end_with_input(None if options.drain is None else _LEASHED_DRAIN_S)
     patience = options.patience
@@ -167,6 +167,17 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         print(f"gristmill node {name}: gave up: {failure}", file=sys.stderr)
         return IN_VAIN if why == "idle" else REFUSED
     return 0
+
+
+def _handle_signals() -> None:
+    """Lets the signals that a batch system sends to every process of a job end this process in order, or not at all."""
+    stop = _stop_once()
+    signal.signal(signal.SIGTERM, stop)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it
+        signal.signal(signal.SIGHUP, stop)
+    for warning in (signal.SIGUSR1, signal.SIGUSR2):
+        # Not SIG_IGN, which started programs would inherit.
+        signal.signal(warning, lambda _number, _frame: None)
 
 
 def _stop_once() -> Callable[..., None]:

@@ -63,8 +63,14 @@ def end_with_input(patience_s: float | None = None) -> None:
 
     :param patience_s: the time after which the process stops waiting for its tasks, seconds; ``None`` for no limit.
     """
+    is_over = threading.Event()
+
+    def hurry(_number: int, _frame: object) -> None:
+        if is_over.is_set():  # batch systems send this signal to every process as a warning
+            sys.exit(0)
+
     if patience_s is not None:
-        signal.signal(_HURRY, lambda *_: sys.exit(0))
+        signal.signal(_HURRY, hurry)
 
     def wait() -> None:
         while os.read(0, 4096):
@@ -72,6 +78,7 @@ def end_with_input(patience_s: float | None = None) -> None:
         _end()
         if patience_s is not None:
             time.sleep(patience_s)
+            is_over.set()
             os.kill(os.getpid(), _HURRY)
 
     threading.Thread(target=wait, daemon=True).start()

@@ -119,7 +119,11 @@ class SupervisedProcess:
         self._note_host(status, words)
         if status == MISUSED:
             words = words.rpartition(_COMPLAINT)[2]
-        how = f"signal {-status}" if status < 0 else f"exit status {status}"
+        how = f"exit status {status}"
+        if status < 0:
+            from gristmill import _native
+
+            how = f"signal {-status} ({_native.signal_name(-status)})"
         said = f"ended with {how}: {words}" if words else f"ended with {how}"
         self._plan(said, says_failed=status == IN_VAIN)
 

@@ -153,11 +153,16 @@ fn prepare(plan: &Plan) -> io::Result<()> {
 
 /// Resets all signals as after a fresh login: default dispositions, none blocked.
 fn reset_signals() -> io::Result<()> {
-    // SAFETY: SIG_DFL installs no handler; the set is initialised before it is read. Numbers that cannot be set
-    // (SIGKILL, SIGSTOP, the C library's own) give errors, which are ignored.
+    // The kernel's call, because the C library refuses to set two signals of its own, which its `posix_spawn` leaves
+    // ignored in the keeper. The kernel's structure of 32 bytes: no flags, no mask, and the default action, which is 0.
+    let default = [0_u64; 4];
+    let mask_size = size_of::<u64>();
+    // SAFETY: the structure outlives the calls, and the default action installs no handler; the set is initialised before
+    // it is read. The two signals that cannot be set (SIGKILL, SIGSTOP) give errors, which are ignored.
     unsafe {
         for signal in 1..=libc::SIGRTMAX() {
-            libc::signal(signal, libc::SIG_DFL);
+            let former = std::ptr::null_mut::<u64>();
+            libc::syscall(libc::SYS_rt_sigaction, signal, &raw const default, former, mask_size);
         }
         let mut nothing = std::mem::zeroed();
         libc::sigemptyset(&raw mut nothing);

@@ -23,6 +23,8 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::process::ExitCode;
 use std::time::Instant;
 
+use gristmill_sync::job_signals;
+
 use crate::descent::DescendantKill;
 use crate::descriptor::{check, child_signals, duplicate, raise_descriptor_limit};
 use crate::message::{KeeperEvent, WorkerKey};
@@ -170,14 +172,17 @@ fn close_above(last: RawFd) {
 
 /// Makes this process the parent of all orphans below it, and ignores the signals that end or stop other processes.
 fn settle() -> io::Result<()> {
-    let deaf = [libc::SIGINT, libc::SIGHUP, libc::SIGTERM, libc::SIGQUIT, libc::SIGPIPE];
-    let stops = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU, libc::SIGUSR1, libc::SIGUSR2];
-    for signal in deaf.into_iter().chain(stops) {
+    let stops = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+    for signal in job_signals::all().chain([libc::SIGPIPE, libc::SIGXFSZ]).chain(stops) {
         // SAFETY: ignoring a signal installs no handler.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    // SAFETY: the calls take integers and a string.
+    // SAFETY: the calls take integers and a string, and a set that is filled before it is read.
     unsafe {
+        // The launch blocks all signals until here. Those that came meanwhile were dropped by the calls above.
+        let mut nothing = std::mem::zeroed();
+        libc::sigemptyset(&raw mut nothing);
+        check(libc::sigprocmask(libc::SIG_SETMASK, &raw const nothing, std::ptr::null_mut()))?;
         if libc::getsid(0) != libc::getpid() {
             libc::setsid();
         }
