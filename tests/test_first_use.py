@@ -19,15 +19,28 @@ from stage import Script, keepers
 
 #: A program whose signal handler is called in the middle of the first call, at the first step of the named function.
 _INTERRUPTED = """
-    import signal, sys
+    import signal, sys, threading
     import calls, gristmill
     from stage import keepers
 
     found = []
+    is_over = threading.Event()
 
     def on_signal(number, frame):
         found.append(executor.submit(calls.same, 2))
         found.append(executor.map(calls.same, [3]))
+        is_over.set()
+
+    # A thread of its own places nodes; handlers run in this one.
+    place = gristmill.Executor._place_nodes
+
+    def place_interrupted(*terms):
+        signal.raise_signal(signal.SIGUSR1)
+        is_over.wait()
+        place(*terms)
+
+    if sys.argv[1] == "_place_nodes":
+        gristmill.Executor._place_nodes = place_interrupted
 
     def profile(frame, event, argument):
         if frame.f_code.co_name == sys.argv[1]:

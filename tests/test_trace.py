@@ -99,7 +99,11 @@ def test_perfetto_has_each_task_with_its_hops_below_it(tmp_path: Path) -> None:
     tasks = [one for one in slices if one["name"] == "task"]
     assert [one["args"]["task"] for one in tasks] == list(range(60))
     assert {one["name"] for one in slices} >= {"task", "ring to the client"}
-    assert tasks[-1]["ts"] > tasks[0]["ts"] + tasks[0]["dur"], "the map comes after the sum"
+    # A worker notes that it has published an answer once it has: the program may have gone on by then.
+    late = {"worker: publishes the answer", "ring to the client"}
+    hops = slices[slices.index(tasks[0]) + 1 : slices.index(tasks[1])]
+    ended = max(one["ts"] + one["dur"] for one in hops if one["name"] not in late)
+    assert tasks[-1]["ts"] > ended, "the map comes after the sum"
 
 
 def test_rows_of_perfetto_have_one_task_at_a_time() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,3 +148,32 @@ def test_a_program_that_waits_for_nothing_ends_when_its_placement_has_given_up(
         print("the end")
     """
     assert script.run(program, lost) == "the end\n"
+
+
+class _Interruption(Exception):
+    """The exception of a signal handler."""
+
+
+def test_a_handler_that_raises_while_nodes_are_placed_costs_no_later_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    placement = on.local(1)
+    start, main = placement.start, threading.main_thread().ident
+    assert main is not None
+
+    def interrupted(*terms: Any) -> None:
+        signal.pthread_kill(main, signal.SIGUSR1)
+        start(*terms)
+
+    def handler(_number: int, _frame: object) -> None:
+        raise _Interruption
+
+    monkeypatch.setattr(placement, "start", interrupted)
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with Executor(nodes=placement) as executor:
+            with pytest.raises(_Interruption):
+                executor.submit(abs, -1)
+            assert executor.submit(abs, -2).result() == 2
+    finally:
+        signal.signal(signal.SIGUSR1, before)

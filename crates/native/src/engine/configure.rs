@@ -4,6 +4,8 @@ use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use gristmill_client::{
     BlobOptions, BroadcastOptions, BroadcastTopology, Client, ClientOptions, Config, LinkUse,
@@ -14,7 +16,7 @@ use gristmill_wire::peer::{LeaseGrant, LeaseRequest};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyWeakrefReference};
+use pyo3::types::{PyBytes, PyCFunction, PyWeakrefReference};
 
 use super::Engine;
 use crate::error;
@@ -214,16 +216,7 @@ impl Engine {
             return Ok(client);
         }
         let client = self.start_once(py, options)?;
-        let called = settings
-            .engine(py)
-            .and_then(|engine| engine.call_method1("_on_start", (worker_environment,)));
-        if let Err(error) = called {
-            if settings.has_nodes {
-                // This call raises the error. Tasks of other threads, and later ones, would wait forever for nodes.
-                py.detach(|| client.give_up_nodes(&error.to_string()));
-            }
-            return Err(error);
-        }
+        on_start(py, settings, worker_environment.unbind(), client)?;
         // While the processes start there is time to import what may be needed when the interpreter can import no more.
         error::prepare(py)?;
         crate::codec::pickle::load(py)?;
@@ -239,6 +232,49 @@ impl Engine {
             Client::start(options).map_err(|failure| error::start(py, failure.code(), &failure))?;
         super::remember(&client);
         Ok(self.client.get_or_init(|| client))
+    }
+}
+
+/// Time between two looks for signals while nodes are placed.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Tells an executor that its client has begun. If it has nodes, a thread of its own places them, and a handler's exception
+/// ends only the wait for it: without nodes, tasks of other threads, and later ones, would wait forever.
+///
+/// # Errors
+/// What `_on_start` raises, or a signal handler. After an error of `_on_start` there will be no nodes, and tasks fail.
+fn on_start(
+    py: Python<'_>,
+    settings: &Settings,
+    environment: Py<PyAny>,
+    client: &Arc<Client>,
+) -> PyResult<()> {
+    let engine = settings.engine(py)?;
+    if !settings.has_nodes {
+        return engine.call_method1("_on_start", (environment,)).map(drop);
+    }
+    let (engine, client) = (engine.unbind(), Arc::clone(client));
+    let (sender, mut receiver) = mpsc::channel();
+    let place = PyCFunction::new_closure(py, None, None, move |arguments, _| {
+        let py = arguments.py();
+        let placed = engine.call_method1(py, "_on_start", (environment.clone_ref(py),)).map(drop);
+        if let Err(error) = &placed {
+            py.detach(|| client.give_up_nodes(&error.to_string()));
+        }
+        // The receiver is gone if a handler has raised.
+        let _ = sender.send(placed);
+    })?;
+    // No Python code runs in this thread until the other one has begun.
+    py.import("_thread")?.call_method1("start_new_thread", (place, ()))?;
+    loop {
+        let outcome = &mut receiver;
+        match py.detach(move || outcome.recv_timeout(LOOK)) {
+            Ok(placed) => return placed,
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(PyRuntimeError::new_err("the thread that places nodes has ended"));
+            }
+        }
     }
 }
 
