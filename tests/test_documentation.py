@@ -201,6 +201,7 @@ executor.shutdown()
         left_out={"preload=": "RDKit is not installed with the tests"}
     ),
     "docs/explanation/parsl.md": Page(),
+    "docs/how-to/frozen.md": Page(),
     "docs/how-to/arrays.md": Page(
         _PLACED, check="assert len(futures) == 1000 and len(totals) == 4"
     ),

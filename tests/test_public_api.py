@@ -50,6 +50,7 @@ NAMES = [
     "build_info",
     "context_file",
     "current_executor",
+    "freeze_support",
     "wait_any",
 ]
 
@@ -89,6 +90,7 @@ SIGNATURES = {
     "Lease.wait": "(self, timeout=None)",
     "TaskOptions": f"(*, {OPTIONS})",
     "build_info": "()",
+    "freeze_support": "()",
     "wait_any": "(futures, timeout=None)",
 }
 

@@ -5,6 +5,7 @@ Modules load on first use: ``import gristmill`` costs about a millisecond and wo
 
 from __future__ import annotations
 
+import os
 import sys
 
 #: Type checkers treat this name as true, like ``typing.TYPE_CHECKING``. Importing ``typing`` would take most of the
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from gristmill._lease import Lease, LeaseUse
     from gristmill._native import Future
     from gristmill._nested import current_executor
+    from gristmill._starting import freeze_support
     from gristmill._task_options import TaskOptions
     from gristmill._timings import Timings
 
@@ -75,11 +77,17 @@ _HOMES = {
     "gristmill._lease": ("Lease", "LeaseUse"),
     "gristmill._native": ("Future",),
     "gristmill._nested": ("current_executor",),
+    "gristmill._starting": ("freeze_support",),
     "gristmill._task_options": ("TaskOptions",),
     "gristmill._timings": ("Timings",),
 }
 #: Modules that load on every platform.
-_PORTABLE = ("gristmill._errors", "gristmill._interrupt", "gristmill._timings")
+_PORTABLE = (
+    "gristmill._errors",
+    "gristmill._interrupt",
+    "gristmill._starting",
+    "gristmill._timings",
+)
 #: Public modules that are attributes without an import of their own: ``gristmill.on.ssh(...)``.
 _MODULES = ("on", "parsl")
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -120,6 +128,7 @@ __all__ = [
     "build_info",
     "context_file",
     "current_executor",
+    "freeze_support",
     "wait_any",
 ]
 
@@ -145,3 +154,9 @@ def _loaded(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if "GRISTMILL_START" in os.environ:
+    # Set until an interpreter that Gristmill has started runs the module it was started for. If this is a program, it
+    # ends here, before it starts itself again.
+    _loaded("gristmill._starting").check_import()

@@ -18,6 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
+from gristmill import _starting
+
 #: Seconds that helpers have to end by themselves, and that trackers then have once all others have ended.
 GRACE_S = 2.0
 #: Text in the commands of multiprocessing's and joblib's trackers. Only trackers remove their semaphores from /dev/shm.
@@ -155,7 +157,7 @@ def run_bounded(
 
 def bounded_command(*words: str) -> list[str]:
     """Returns the command line of an intermediate process: the words are seconds, log, prefix and the command."""
-    return [sys.executable, "-m", "gristmill._descent", *words]
+    return _starting.command("gristmill._descent", *words, has_flags=False)
 
 
 def run_below(words: list[str], environment: dict[str, str]) -> int:
@@ -163,7 +165,9 @@ def run_below(words: list[str], environment: dict[str, str]) -> int:
 
     If an exception interrupts the caller meanwhile, the exception goes on when all these processes have ended.
     """
-    between = subprocess.Popen(bounded_command(*words), env=environment)
+    between = subprocess.Popen(
+        bounded_command(*words), env={**environment, **_starting.variables(environment)}
+    )
     try:
         return between.wait()
     except BaseException:
@@ -195,9 +199,9 @@ def _folder(prefix: str, parent: Path | None) -> TemporaryDirectory[str]:
     return TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True)
 
 
-def main(words: list[str]) -> int:
+def main(words: list[str] | None = None) -> int:
     """Runs a command and returns its exit status, or ``TIMED_OUT``."""
-    seconds, log, prefix, *command = words
+    seconds, log, prefix, *command = sys.argv[1:] if words is None else words
     die_with_parent()
     adopt_orphans()
     # A terminal interrupts all of these processes, and the command responds.
@@ -211,4 +215,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

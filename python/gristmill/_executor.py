@@ -11,7 +11,15 @@ import os
 import sys
 from _thread import start_new_thread
 
-from gristmill import _native, _option_values, _options, _resources, _serving, _worker_environment
+from gristmill import (
+    _native,
+    _option_values,
+    _options,
+    _resources,
+    _serving,
+    _starting,
+    _worker_environment,
+)
 from gristmill._mapping import Mapper
 from gristmill._weak import WeakBag
 
@@ -144,6 +152,8 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         )
         _options.one_of("start", start, ("fork", "spawn"))
         _options.one_of("when_full", when_full, ("block", "raise"))
+        if nodes is None:
+            _starting.check()
         self._output = _options.flag("output", output)
         threads = _options.optional_count(
             "threads_per_worker", threads_per_worker, 1, _options.SHORT_MAX

@@ -17,6 +17,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from gristmill import _starting
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, TracebackType
@@ -77,8 +79,8 @@ def _compiled(path: str, source: bytes) -> CodeType:
 
 def _put_first(folder: str) -> None:
     """Makes a folder the first entry of ``sys.path``, in place of the entry that this program was started with."""
-    if not getattr(sys.flags, "safe_path", False):
-        sys.path[0] = folder
+    if not sys.flags.safe_path:
+        sys.path[: 0 if _starting.is_own() else 1] = [folder]
 
 
 def _run_as_main(run: Callable[[dict[str, Any]], None]) -> None:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from typing import Any
 
-#: The folders of installed packages, and that of the standard library.
+#: The folders of installed packages, and that of the standard library. Some frozen programs have none.
 INSTALLED = ("site-packages", "dist-packages")
-_STANDARD = os.path.dirname(os.__file__) + os.sep
+_STANDARD = (os.path.dirname(os.__file__) + os.sep,) if hasattr(os, "__file__") else ()
 
 #: Modules whose loader compiles other code than Python does, from a source that may have changed since. Nothing shows
 #: whether a worker would get the same code.

@@ -21,7 +21,7 @@ import marshal
 import os
 import sys
 
-from gristmill import _identity, _native, _settings
+from gristmill import _identity, _native, _settings, _starting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,26 +44,6 @@ THREAD_VARIABLES = (
 _threads_of_worker = 1
 #: Controller that sets that number in each of the loaded libraries.
 _threaded_libraries: Any = None
-
-#: Flags of an interpreter that few programs are run with.
-_RARE_FLAGS = (
-    "debug",
-    "optimize",
-    "no_user_site",
-    "no_site",
-    "ignore_environment",
-    "verbose",
-    "bytes_warning",
-    "quiet",
-    "isolated",
-    "dev_mode",
-    "safe_path",
-)
-
-#: The program of a new interpreter. Its first argument is the folder that contains this package.
-_BOOTSTRAP = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from gristmill import _zygote; _zygote.main()"
-)
 
 
 class Steps:
@@ -91,6 +71,7 @@ def describe(steps: Steps, needs_pickling: bool, threads: int, spin_us: float) -
     return dump(
         {
             "path": _absolute(sys.path),
+            "is_frozen": hasattr(sys, "frozen"),
             "argv": sys.argv,
             "locale": _locale.setlocale(_locale.LC_ALL, None),
             "warnings": [_dump_filter(one) for one in warnings.filters],
@@ -147,15 +128,16 @@ def _dump_initializer(
 
 
 def program(output: bool) -> dict[str, Any]:
-    """Returns the program of a zygote: its command line, environment, working directory, umask and output."""
-    if not sys.executable:
-        from gristmill._errors import StartError
+    """Returns the program of a zygote: its command line, environment, working directory, umask and output.
 
-        raise StartError(
-            "sys.executable is empty: Gristmill does not know which interpreter to start"
-        )
-    command = [sys.executable, *_interpreter_flags(), "-c", _BOOTSTRAP, package_parent()]
-    environment = {**os.environb, **{name.encode(): b"1" for name in THREAD_VARIABLES}}
+    Raises ``StartError`` if this process cannot start an interpreter.
+    """
+    command = _starting.command("gristmill._zygote")
+    variables = {**dict.fromkeys(THREAD_VARIABLES, "1"), **_starting.variables()}
+    environment = {
+        **os.environb,
+        **{os.fsencode(name): os.fsencode(value) for name, value in variables.items()},
+    }
     return {
         "arguments": [os.fsencode(part) for part in command],
         "environment": [name + b"=" + value for name, value in environment.items()],
@@ -163,23 +145,6 @@ def program(output: bool) -> dict[str, Any]:
         "umask": _umask(),
         "output": output,
     }
-
-
-def package_parent() -> str:
-    """Returns the folder that contains this package."""
-    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-
-def _interpreter_flags() -> list[str]:
-    """Returns the flags that make another interpreter like this one.
-
-    Most interpreters have none, and then the module that knows all of them is not loaded.
-    """
-    if sys.warnoptions or sys._xoptions or any(getattr(sys.flags, name) for name in _RARE_FLAGS):
-        import subprocess
-
-        return subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined,no-any-return]
-    return ["-B"] if sys.flags.dont_write_bytecode else []
 
 
 def _umask() -> int:
@@ -208,10 +173,7 @@ def enter(description: bytes, is_bare: bool = False) -> dict[str, Any]:
     environment: dict[str, Any] = load(description)
     _settings.apply(environment["settings"])
     _native.note_handled_signals(environment["handled_signals"])
-    is_node = "GRISTMILL_NODE_THREADS" in os.environ
-    # On another node the caller's modules may be elsewhere, so the paths of this interpreter count as well.
-    own = [entry for entry in sys.path if is_node and os.path.isabs(entry)]
-    sys.path[:] = environment["path"] + [entry for entry in own if entry not in environment["path"]]
+    sys.path[:] = _path_of(environment)
     sys.argv[:] = environment["argv"]
     try:
         _locale.setlocale(_locale.LC_ALL, environment["locale"])
@@ -224,6 +186,19 @@ def enter(description: bytes, is_bare: bool = False) -> dict[str, Any]:
     if is_bare:
         environment["preload"], environment["needs_pickling"] = (), False
     return environment
+
+
+def _path_of(environment: dict[str, Any]) -> list[str]:
+    """Returns the path of a worker: the caller's, and in some cases that of this interpreter."""
+    theirs: list[str] = environment["path"]
+    own = [entry for entry in sys.path if os.path.isabs(entry)]
+    if environment["is_frozen"] and not hasattr(sys, "frozen"):
+        # The folders of a frozen program hold parts of packages, which only its own importer completes.
+        return own
+    if "GRISTMILL_NODE_THREADS" in os.environ:
+        # On another node the caller's modules may be elsewhere.
+        return theirs + [entry for entry in own if entry not in theirs]
+    return theirs
 
 
 def preload(environment: dict[str, Any]) -> str | None:

@@ -77,7 +77,7 @@ def main() -> None:
     """Serves a keeper until it hangs up, or runs as one worker if the command line names one."""
     _job_signals.leave_to_program()
     cores = _native.cpu_count()
-    names = sys.argv[2:]
+    names = sys.argv[1:]
     has_context = names[-1:] == ["context"]
     if has_context and os.environ.get("GLIBC_TUNABLES") == _HUGE_PAGES:
         del os.environ["GLIBC_TUNABLES"]

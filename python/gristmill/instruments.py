@@ -6,7 +6,6 @@ loaded when it is first used, because a measured process must not import what it
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +98,9 @@ __all__ = [
 
 def own_command(*words: str) -> list[str]:
     """Returns the command line that runs the command ``gristmill`` with this interpreter."""
-    return [sys.executable, "-m", "gristmill._cli", *words]
+    from gristmill import _starting
+
+    return _starting.command("gristmill._cli", *words, has_flags=False)
 
 
 def __getattr__(name: str) -> Any:

@@ -150,8 +150,8 @@ def test_the_loopback_is_the_last_address_to_be_tried() -> None:
 
 def test_a_command_names_what_was_given_and_nothing_else() -> None:
     words = AgentCommand(["a:1", "b:1"], key="-", python="python", is_leashed=True).arguments()
-    assert words[:5] == ["python", "-m", "gristmill._cli", "node", "--quiet"]
-    assert words[5:] == ["--join", "a:1", "--join", "b:1", "--key", "-", "--name", "%h", "--leash"]
+    assert words[:6] == ["python", "-P", "-m", "gristmill._cli", "node", "--quiet"]
+    assert words[6:] == ["--join", "a:1", "--join", "b:1", "--key", "-", "--name", "%h", "--leash"]
 
 
 def agent(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:

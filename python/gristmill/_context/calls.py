@@ -20,6 +20,7 @@ from gristmill import (
     _native,
     _pickling,
     _remote,
+    _starting,
     _unpickling,
     _worker_environment,
 )
@@ -30,11 +31,6 @@ from gristmill._held_interrupts import HeldInterrupts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Program of a child that calls one function. Its argument is the folder that contains this package.
-_BOOTSTRAP = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from gristmill._context import calls; calls.main()"
-)
 #: First byte of a child's answer.
 _RETURNED, _RAISED = b"+", b"-"
 #: Byte before the answer of a child that sets up the context: whether the setup succeeded.
@@ -173,11 +169,14 @@ class Anew:
         """Returns the answer of a new interpreter and its exit code."""
         reader, writer = os.pipe()
         files = [str(descriptor) for descriptor in (writer, note)]
-        command = [sys.executable, "-c", _BOOTSTRAP, _worker_environment.package_parent(), *files]
+        command = _starting.command("gristmill._context.calls", *files)
+        environment = {**os.environ, **_starting.variables()}
         interrupts = HeldInterrupts()
         try:
             with _job_signals.Held():
-                started = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(writer, note))
+                started = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, pass_fds=(writer, note), env=environment
+                )
         except BaseException:
             interrupts.release()
             raise
@@ -205,8 +204,8 @@ def main() -> None:
 
     _job_signals.leave_to_program()
     _job_signals.release_inherited()
-    writer = int(sys.argv[2])
-    _loading.note_in(int(sys.argv[3]))
+    writer = int(sys.argv[1])
+    _loading.note_in(int(sys.argv[2]))
     environment, description, definition, pickled = _worker_environment.load(
         sys.stdin.buffer.read()
     )

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 
+from gristmill import _starting
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,9 +23,10 @@ if TYPE_CHECKING:
 
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "observing")
 #: Program that calls one function. Standard input holds the pickled ``sys.path``, then the pickled function and
-#: arguments.
+#: arguments. The working directory is on the path only if it is on the pickled one.
 _CALL = (
-    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
+    "import os, pickle, sys; "
+    "os.environ.pop('GRISTMILL_START'); sys.path[:] = pickle.load(sys.stdin.buffer); "
     "function, args = pickle.load(sys.stdin.buffer); function(*args)"
 )
 
@@ -54,7 +57,7 @@ def of_program(
 
     The output of the program goes to standard error.
     """
-    return _observe([sys.executable, program, *arguments], None, folders)
+    return _observe([_starting.interpreter(), program, *arguments], None, folders)
 
 
 def of_call(
@@ -64,12 +67,14 @@ def of_call(
     import cloudpickle
 
     given = cloudpickle.dumps(sys.path) + cloudpickle.dumps((function, tuple(args)))
-    return _observe([sys.executable, "-c", _CALL], given, folders)
+    return _observe([_starting.interpreter(), "-P", "-c", _CALL], given, folders)
 
 
 def _observe(command: list[str], given: bytes | None, folders: Sequence[str]) -> Observed:
     with tempfile.NamedTemporaryFile(prefix="gristmill-observed-") as log:
         environment = {**os.environ, "GRISTMILL_OBSERVED": log.name}
+        if given is not None:
+            environment |= _starting.variables()
         later = [environment["PYTHONPATH"]] if environment.get("PYTHONPATH") else []
         environment["PYTHONPATH"] = os.pathsep.join([_FOLDER, *later])
         # The child writes to the same streams, so pending output is flushed first.

@@ -12,6 +12,7 @@ import json
 import os
 import stat
 
+from gristmill import _starting
 from gristmill._errors import ImageError
 from gristmill._images import bytecode, interpreter, listing, relocation, whole
 from gristmill._images.contents import MANIFEST, Contents
@@ -59,9 +60,8 @@ class InspectedRecipe:
 def inspect(recipe: Recipe) -> InspectedRecipe:
     """Inspects the inputs of a recipe: names, sizes and times, and the few files that lead to more inputs."""
     if recipe.distributions or not recipe.prefix:
-        import sys
-
-        made = InspectedRecipe(recipe, sys.executable, interpreter.ask(sys.executable), [], {})
+        python = _starting.interpreter()
+        made = InspectedRecipe(recipe, python, interpreter.ask(python), [], {})
         made.found += _distributions(recipe.distributions)
     else:
         made = _environment(recipe)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
+
+from gristmill import _starting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class AgentCommand:
     key: str | None = None
     #: The path of the interpreter; by default this process's.
     python: str | None = None
+    #: True if the agent runs on this machine. It then needs the variables of ``_starting.variables()``.
+    is_here: bool = False
     #: The name of the node, with the placeholders ``%h`` and ``%r``.
     name: str = HOST
     #: The number of workers to offer; by default the number of cores.
@@ -51,8 +54,11 @@ class AgentCommand:
     more: Sequence[tuple[str, object]] = ()
 
     def arguments(self) -> list[str]:
-        """Returns the command as a list of words."""
-        words = [self.python or sys.executable, "-m", "gristmill._cli", "node", "--quiet"]
+        """Returns the command as a list of words.
+
+        Raises ``StartError`` if there is no interpreter for the agent.
+        """
+        words = self._beginning()
         for one in self.join:
             words += ["--join", one]
         own = {"key": self.key, "name": self.name, "workers": self.workers, "group": self.group}
@@ -63,3 +69,10 @@ class AgentCommand:
                 words += [f"--{option}", str(value)]
         switches = {"--leash": self.is_leashed, "--rank": self.is_rank}
         return [*words, *(switch for switch, is_on in switches.items() if is_on)]
+
+    def _beginning(self) -> list[str]:
+        words = ["gristmill._cli", "node", "--quiet"]
+        if self.is_here and self.python is None:
+            return _starting.command(*words)
+        # Without the option the agent would import the standard library from the folder that it is started in.
+        return [self.python or _starting.interpreter(), "-P", "-m", *words]

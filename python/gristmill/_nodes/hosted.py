@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 
+from gristmill import _starting
 from gristmill._nodes.command import AgentCommand
 from gristmill._nodes.supervised_process import SupervisedProcess
 from gristmill._nodes.supervisor import Supervisor
@@ -49,6 +50,7 @@ class HostedAgent:
         command = AgentCommand(
             join,
             key="-",
+            is_here=True,
             name=name,
             workers=workers,
             group=group,
@@ -56,7 +58,8 @@ class HostedAgent:
             is_leashed=True,
             more=[("part", part), ("drain", _DRAIN_S), ("cores", cores)],
         )
-        self._supervisor = Supervisor([SupervisedProcess(name, command.arguments(), line=key)])
+        process = SupervisedProcess(name, command.arguments(), _starting.variables(), line=key)
+        self._supervisor = Supervisor([process])
         self._supervisor.start()
 
     def condition(self) -> tuple[str, bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gristmill import _options
+from gristmill import _options, _starting
 from gristmill._nodes.affinity import checked
 from gristmill._nodes.command import AgentCommand
 from gristmill._nodes.groups import group_of
@@ -72,6 +72,7 @@ class LocalNodes(Placement):
             [join],
             key="-",
             python=self.python,
+            is_here=True,
             name=name,
             workers=self.workers,
             group=group_of(self.group, name),
@@ -79,7 +80,8 @@ class LocalNodes(Placement):
             is_leashed=True,
         )
         part = ["--part", str(Part(number, self.count))]
-        return SupervisedProcess(name, [*agent.arguments(), *part, *self.options], line=key)
+        command = [*agent.arguments(), *part, *self.options]
+        return SupervisedProcess(name, command, _starting.variables(), line=key)
 
     def end(self) -> None:
         """Releases the agents, and ends those that do not leave."""

@@ -7,6 +7,7 @@ import os
 import subprocess
 import time
 
+from gristmill import _starting
 from gristmill._nodes.command import IN_VAIN, MISUSED, REFUSED, UNKNOWN_HOST
 from gristmill._nodes.pauses import Pauses
 
@@ -116,6 +117,8 @@ class SupervisedProcess:
         words = self._words.decode(errors="replace").strip()
         if status in (MISUSED, REFUSED):
             self.finality = status
+        elif _starting.NESTED in words:
+            self.finality = MISUSED
         self._note_host(status, words)
         if status == MISUSED:
             words = words.rpartition(_COMPLAINT)[2]

@@ -6,13 +6,15 @@ Source of the idea: "Towards Fine-grained Parallelism in Parallel and Distribute
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from statistics import median
 from tempfile import TemporaryFile
 from time import perf_counter
 from typing import NamedTuple
+
+from gristmill import _starting
 
 
 class CannotCompare(Exception):
@@ -64,8 +66,9 @@ def compare(program: Sequence[str], repeats: int) -> Comparison:
                 "sample": 0,
                 "collects": collects,
             }
-            command = [sys.executable, "-m", "gristmill._profile.program", json.dumps(instructions)]
-            seconds.append(_run([*command, *program], "with" if collects else "without"))
+            words = [json.dumps(instructions), *program]
+            command = _starting.command("gristmill._profile.program", *words, has_flags=False)
+            seconds.append(_run(command, "with" if collects else "without"))
     return Comparison(*(_runs(samples[collects]) for collects in (True, False)))
 
 
@@ -80,6 +83,7 @@ def _run(command: list[str], state: str) -> float:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
+                env={**os.environ, **_starting.variables()},
                 check=False,
             )
         except KeyboardInterrupt:

@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from gristmill import _descent
+from gristmill import _descent, _starting
 
 
 class NeverReturning:
@@ -33,7 +33,7 @@ def start_guard(command: list[str], inherited: tuple[int, int], reports: int) ->
         if program == 0:
             for descriptor in inherited:
                 os.set_inheritable(descriptor, True)
-            os.execv(command[0], command)
+            os.execve(command[0], command, {**os.environ, **_starting.variables()})
         for descriptor in inherited:
             os.close(descriptor)
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):

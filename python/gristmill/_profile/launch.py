@@ -24,7 +24,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from gristmill import _descent
+from gristmill import _descent, _starting
 from gristmill._profile import permission
 from gristmill._profile.forks import NeverReturning, become_sampler, start_guard
 from gristmill._profile.kernel import Watch
@@ -126,13 +126,9 @@ class _Started:
         go_from, self._go = os.pipe()
         instructions = {"ready": ready, "go": go_from, "notes": str(notes)}
         instructions |= {"sample": looking.sample, "collects": True}
-        command = [
-            sys.executable,
-            "-m",
-            "gristmill._profile.program",
-            json.dumps(instructions),
-            *program,
-        ]
+        command = _starting.command(
+            "gristmill._profile.program", json.dumps(instructions), *program, has_flags=False
+        )
         options = ["--subprocesses", "--idle", "--threads", "--function", "--full-filenames"]
         options += ["--native" if looking.is_native else "--nonblocking"]
         options += ["--rate", str(looking.rate), "--format", "raw", "--output", str(stacks)]

@@ -63,8 +63,12 @@ def run(words: Sequence[str]) -> None:
         run_program(name, arguments)
 
 
-def main(instructions: dict[str, Any], words: Sequence[str]) -> None:
-    """Runs a profiled program: ``ready`` and ``go`` are descriptors, ``notes`` a file, ``sample`` a number of tasks."""
+def main() -> None:
+    """Runs the program that the command line names behind the instructions.
+
+    In these, ``ready`` and ``go`` are descriptors, ``notes`` a file, ``sample`` a number of tasks.
+    """
+    instructions, words = json.loads(sys.argv[1]), sys.argv[2:]
     if instructions["ready"] is None:
         # Imported here, because modules loaded for a profile would be counted among the program's objects.
         import signal
@@ -120,4 +124,4 @@ def _take_notes(file: Path, sample_size: int) -> Garbage:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]), sys.argv[2:])
+    main()

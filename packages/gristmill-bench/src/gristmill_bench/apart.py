@@ -51,7 +51,7 @@ def command(words: list[str], folder: Path) -> list[str]:
         raise BenchError(f"this run has to be in namespaces of its own: {reason}")
     if folder.resolve().is_relative_to(MEMORY):
         raise BenchError(f"run.folder: a run in namespaces of its own has another {MEMORY}")
-    return [*_UNSHARE, sys.executable, "-m", _FIRST, space(), *words]
+    return [*_UNSHARE, sys.executable, "-P", "-m", _FIRST, space(), *words]
 
 
 class NotApart(RuntimeError):

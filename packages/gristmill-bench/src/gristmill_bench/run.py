@@ -75,7 +75,7 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
         output = ["--quiet", "--output", str(folder / PROFILE)]
         command += instruments.own_command("profile", *output, "--", *child)
     else:
-        command += [sys.executable, *child]
+        command += [sys.executable, "-P", *child]
     name = run_names.new()
     try:
         told = variables(benchmark) | {run_names.VARIABLE: name}

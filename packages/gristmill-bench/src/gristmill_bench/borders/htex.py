@@ -72,7 +72,7 @@ class TimedKernel(Kernel):
         self._place = place
         self._notes = notes.Notes(place)
         package = __name__.rpartition(".")[0]
-        command = [sys.executable, "-m"]
+        command = [sys.executable, "-P", "-m"]
         made = htex(
             workers,
             folder,

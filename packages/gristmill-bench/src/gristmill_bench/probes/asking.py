@@ -53,7 +53,7 @@ def _ask(executor: dict[str, Any], probes: Sequence[Probe]) -> dict[str, float]:
         command = [str(_LIMIT_S), str(log), ""]
         # Memory that killed workers leave goes with their namespace, if there are namespaces.
         command += apart.command([], folder) if apart.missing() is None else []
-        command += [sys.executable, "-m", "gristmill_bench.probes.child", scratch]
+        command += [sys.executable, "-P", "-m", "gristmill_bench.probes.child", scratch]
         told = dict.fromkeys(THREAD_VARIABLES, "1") | {"TMPDIR": scratch}
         status = instruments.run_below(command, os.environ | told)
         noted = _noted(folder / ANSWERS)
