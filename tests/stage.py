@@ -97,7 +97,7 @@ def _default_signals() -> None:
     """Sets the default signal actions of a program at a terminal; the tests may run under ``nohup`` or behind a shell's
     ``&``.
     """
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
 
 
