@@ -10,6 +10,11 @@ venv=.venv
 # How the engine is built: `debug`, as the tests of the crates, whose assertions are checks too, in a third of the time; or
 # `release`, as users have it.
 engine=${GRISTMILL_ENGINE:-debug}
+case $engine in debug | release) ;; *)
+  echo "GRISTMILL_ENGINE=$engine: the engine is built as debug or release" >&2
+  exit 2
+  ;;
+esac
 # The versions of Python that the engine supports.
 supported=(3.11 3.12 3.13 3.14)
 

@@ -127,7 +127,7 @@ def lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     path = tmp_path / "lost"
     path.write_text("#!/bin/sh\necho gave up: no client answers >&2\nexit 1\n")
     path.chmod(0o755)
-    monkeypatch.setattr("gristmill._nodes.command.sys.executable", str(path))
+    monkeypatch.setattr("sys.executable", str(path))
     monkeypatch.setattr(
         "gristmill._nodes.supervised_process.Pauses", lambda: Pauses(0.01, 0.01, 3, calm_s=0.0)
     )
@@ -140,7 +140,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     path = tmp_path / "refused"
     path.write_text('#!/bin/sh\necho x >>"$0.log"\necho gave up: another key >&2\nexit 77\n')
     path.chmod(0o755)
-    monkeypatch.setattr("gristmill._nodes.command.sys.executable", str(path))
+    monkeypatch.setattr("sys.executable", str(path))
     return tmp_path / "refused.log"
 
 

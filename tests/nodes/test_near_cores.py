@@ -29,7 +29,7 @@ two_cores = pytest.mark.skipif(len(CORES) < 2, reason="two cores are needed")
 
 #: A replacement for the interpreter that reads the machine's NUMA nodes from another folder.
 _INTERPRETER = """#!/bin/sh
-shift 2
+shift 3
 exec {python} -c '
 import sys
 from gristmill._nodes import affinity

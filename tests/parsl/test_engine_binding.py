@@ -116,7 +116,7 @@ def test_fields_reach_the_provider_and_its_blocks() -> None:
     assert provider.launcher == "its own", "the caller's provider stays as it is"
     assert placement.options.submissions == (3, 1.0)
     command = placement._command("0", ["here:1"], "secret")
-    assert "/opt/python -m" in command
+    assert "/opt/python -P -m" in command
     assert "--accelerators list:0:1" in command
     assert "--group rack1" in command
     assert placement.listen == "0.0.0.0:7700"

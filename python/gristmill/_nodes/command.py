@@ -36,7 +36,7 @@ class AgentCommand:
     key: str | None = None
     #: The path of the interpreter; by default this process's.
     python: str | None = None
-    #: True if the agent runs on this machine. It then needs the variables of ``_starting.variables()``.
+    #: True if the agent runs on this machine. By default it then needs the variables of ``_starting.variables()``.
     is_here: bool = False
     #: The name of the node, with the placeholders ``%h`` and ``%r``.
     name: str = HOST

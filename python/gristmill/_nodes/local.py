@@ -81,7 +81,8 @@ class LocalNodes(Placement):
         )
         part = ["--part", str(Part(number, self.count))]
         command = [*agent.arguments(), *part, *self.options]
-        return SupervisedProcess(name, command, _starting.variables(), line=key)
+        variables = _starting.variables() if self.python is None else {}
+        return SupervisedProcess(name, command, variables, line=key)
 
     def end(self) -> None:
         """Releases the agents, and ends those that do not leave."""

@@ -242,7 +242,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// ends only the wait for it: without nodes, tasks of other threads, and later ones, would wait forever.
 ///
 /// # Errors
-/// What `_on_start` raises, or a signal handler. After an error of `_on_start` there will be no nodes, and tasks fail.
+/// Raises the error of `_on_start`, or that of a signal handler. After an error of `_on_start` there will be no nodes, and tasks
+/// fail.
 fn on_start(
     py: Python<'_>,
     settings: &Settings,
