@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Any
 
 
@@ -66,5 +67,6 @@ def use(queue: Any, table: Any) -> None:
 def use_below(queue: Any, table: Any) -> None:
     import gristmill
 
-    with gristmill.Executor(1) as executor:
+    # An executor that a task makes gives a warning.
+    with warnings.catch_warnings(action="ignore"), gristmill.Executor(1) as executor:
         executor.submit(use, queue, table).result()

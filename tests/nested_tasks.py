@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -165,7 +166,11 @@ def use_mixed_futures() -> dict[str, Any]:
     """Waits for tasks of this task, for those of an executor that it made, and for threads, in any order."""
     ex = gristmill.current_executor()
     found: dict[str, Any] = {}
-    with concurrent.futures.ThreadPoolExecutor(2) as threads, gristmill.Executor(1) as executor:
+    with (
+        warnings.catch_warnings(action="ignore"),  # about an executor that a task makes
+        concurrent.futures.ThreadPoolExecutor(2) as threads,
+        gristmill.Executor(1) as executor,
+    ):
         for name, other in (("threads", threads.submit), ("executor", executor.submit)):
             futures = [submit(double, index) for index in range(4) for submit in (ex.submit, other)]
             done, pending = concurrent.futures.wait(futures)

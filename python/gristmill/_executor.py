@@ -12,6 +12,7 @@ import sys
 from _thread import start_new_thread
 
 from gristmill import (
+    _creation_sites,
     _native,
     _option_values,
     _options,
@@ -59,6 +60,9 @@ _forsaken: list[Executor] = []
 _interrupted: list[Executor] = []
 _INTERRUPTED = "the program was interrupted while it waited for its tasks to end"
 
+#: True once this worker has warned about an executor that a task has made.
+_has_warned = False
+
 #: Executors to shut down when the interpreter ends: pending tasks are completed, as in the standard library.
 _living: WeakBag[Executor] = WeakBag()
 
@@ -79,6 +83,7 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
     ```
 
     :param max_workers: the number of worker processes; by default the cores this process may use (affinity and cgroup).
+        In a task, the default is the task's share of the cores.
     :param initializer: a callable that each worker calls before its first task. If it raises, the executor is broken
         and every task fails with ``StartError``. With ``nodes``, a node where it raises gets no more tasks, and the
         executor is broken when it has raised on all nodes.
@@ -117,6 +122,10 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
     _registry: Registry | None = None
     _is_shut_down = False
     _placement: Placement | None = None
+    #: True for an executor of a worker that stands for the one that runs the worker's tasks.
+    _stands_for_own = False
+    #: The line that made an executor in a worker, and that does not stand for another.
+    _made_at: str | None = None
 
     def __init__(
         self,
@@ -174,7 +183,9 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
             _options.texts("preload", preload, "module names"),
             _options.optional_seconds("start_timeout", start_timeout, is_positive=True),
         )
-        cores = _native.cpu_count()
+        # In a task, the cores that the task may use: its engine has others busy on the rest.
+        is_worker = _creation_sites.is_worker()
+        cores = _worker_environment.threads_of_worker() if is_worker else _native.cpu_count()
         self._max_workers = max_workers or cores
         self._threads = threads or max(1, cores // self._max_workers)
         self._placement = _placement(nodes)
@@ -215,6 +226,20 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         self._maps: WeakBag[Any] = WeakBag()
         self._number = next(_numbers)
         _living.add(self)
+        called = _called(initializer)
+        self._site = _creation_sites.site((max_workers, max_tasks, start, called))
+        if is_worker:
+            self._join_worker()
+
+    def _join_worker(self) -> None:
+        """Makes this executor, made in a worker, stand for the one that runs the worker's tasks if it is the same."""
+        if _creation_sites.is_own(self._site):
+            from gristmill import _executor_in_task
+
+            self._stands_for_own = True
+            _executor_in_task.adopt(self)
+        else:
+            self._made_at = _creation_sites.where()
 
     def _describe_worker_environment(self, function: object = None) -> tuple[bytes, dict[str, Any]]:
         """Returns the worker environment and the zygote's program. The engine calls this when it starts.
@@ -222,12 +247,14 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         :param function: the function of the first task.
         """
         _refuse_at_end()
+        if self._made_at is not None:
+            _warn_in_task(self._made_at, self._max_workers)
         # All workers need the pickling modules at once. Loaded before the fork, they are in memory only once.
         needs_pickling = self._steps.initializer[
             0
         ] is not None or _worker_environment.goes_by_value(function)
         environment = _worker_environment.describe(
-            self._steps, needs_pickling, self._threads, self._hot_us
+            self._steps, needs_pickling, self._threads, self._hot_us, self._site
         )
         return environment, _worker_environment.program(self._output)
 
@@ -562,6 +589,28 @@ def _supply(memory: int, gpus: int | None) -> dict[str, int]:
     """Returns the resources that tasks may request on this machine. Nodes report their own."""
     count = _resources.gpu_count() if gpus is None else gpus
     return {"memory": memory, "gpus": count}
+
+
+def _called(function: Any) -> str | None:
+    """Returns a name for an initializer, the same in each process."""
+    if function is None:
+        return None
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+def _warn_in_task(made_at: str, workers: int) -> None:
+    """Warns, once in a process, about an executor that starts workers beside those that run this task."""
+    global _has_warned
+    if _has_warned:
+        return
+    _has_warned = True
+    import warnings
+
+    text = (
+        f"an executor made in a task, at {made_at}, starts {workers} worker process{'es' * (workers != 1)} of its own. "
+        "gristmill.current_executor() returns the executor that runs the task"
+    )
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def _as_tuple(name: str, value: Iterable[Any]) -> tuple[Any, ...]:

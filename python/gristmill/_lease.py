@@ -101,6 +101,8 @@ class Lease(Executor):
         self._ends_at = math.inf
         #: Time at which the resources were given back; infinite before.
         self._released_at = math.inf
+        if self._stands_for_own:
+            return
         # An engine without a task starts when memory is allocated.
         self._allocate(1)
         if self._placement is None:

@@ -399,9 +399,45 @@ def _map(
     terms: MapTerms,
 ) -> Iterator[R]:
     end = None if terms.timeout is None else time.monotonic() + terms.timeout
-    source = _Source(submit, fn, iterables, terms.window)
+    source = _Source(submit, fn, iterables, terms)
     source.fill()
     return _Results(source, end, terms.is_ordered)
+
+
+class _Bytes:
+    """The bytes that a map holds: items submitted ahead, and results that were not fetched."""
+
+    __slots__ = ("_held", "_items", "_items_min", "_max", "_result_mean", "is_used")
+
+    def __init__(self) -> None:
+        self._max = _native.map_bytes_max()
+        #: The number of items that are submitted whatever their size: a task does not know how many workers there are.
+        self._items_min = 2 * _native.cpu_count()
+        #: Bytes of the items whose results were not taken, by ticket.
+        self._items: dict[int, int] = {}
+        self._held = 0
+        #: Running mean of the bytes of a result.
+        self._result_mean = 0
+        #: True once an item or a result had a size that counts; most maps have none.
+        self.is_used = False
+
+    def submitted(self, ticket: int, size: int) -> None:
+        """Adds an item of some bytes."""
+        self.is_used = True
+        self._items[ticket] = size
+        self._held += size
+
+    def taken(self, ticket: int, size: int | None) -> None:
+        """Removes an item, whose value has some bytes; ``None`` if it has no value."""
+        self.is_used = True
+        self._held -= self._items.pop(ticket, 0)
+        if size is not None:
+            self._result_mean += (size - self._result_mean) // 8
+
+    def is_full(self, waiting: int) -> bool:
+        """Returns whether no further item may be submitted while the results of so many items were not taken."""
+        held = self._held + waiting * self._result_mean
+        return held >= self._max and waiting >= self._items_min
 
 
 class _Source(Generic[R]):
@@ -412,12 +448,13 @@ class _Source(Generic[R]):
         submit: Callable[..., NestedFuture[R]],
         fn: Callable[..., R],
         iterables: tuple[Iterable[Any], ...],
-        window: int,
+        terms: MapTerms,
     ) -> None:
         self._submit = submit
         self._fn = fn
         self._items: Iterator[tuple[Any, ...]] = zip(*iterables, strict=False)
-        self._window = window
+        self._window = terms.window
+        self._bytes = _Bytes() if terms.is_bounded else None
         self.waiting: deque[NestedFuture[R]] = deque()
         #: The exception raised while the next item was read or submitted. It is raised after the results of the
         #: submitted items.
@@ -425,18 +462,31 @@ class _Source(Generic[R]):
 
     def fill(self) -> None:
         """Submits items until the window is full, or one fails."""
+        held = self._bytes
         while len(self.waiting) < self._window and self.failure is None:
+            if held is not None and held.is_used and held.is_full(len(self.waiting)):
+                return
             try:
                 arguments = next(self._items, None)
                 if arguments is None:
                     return
-                self.waiting.append(self._submit(self._fn, *arguments))
+                future = self._submit(self._fn, *arguments)
+                self.waiting.append(future)
+                if held is not None and (size := _native.nested_size(False)):
+                    held.submitted(future._ticket, size)
             except Exception as error:
                 self.failure = error
 
-    def take(self, future: NestedFuture[R]) -> None:
-        """Removes a future that has ended and submits an item in its place."""
+    def take(self, future: NestedFuture[R], has_value: bool = False) -> None:
+        """Removes a future that has ended and submits an item in its place.
+
+        :param has_value: true if its value was the last that this worker fetched.
+        """
         self.waiting.remove(future)
+        if (held := self._bytes) is not None:
+            size = _native.nested_size(True) if has_value else None
+            if size or held.is_used:
+                held.taken(future._ticket, size)
         self.fill()
 
     def end(self) -> None:
@@ -483,7 +533,7 @@ class _Results(Iterator[R]):
             if future._state != _base.PENDING:
                 source.take(future)
             raise
-        source.take(future)
+        source.take(future, True)
         return value
 
     def _left(self) -> float | None:

@@ -21,7 +21,7 @@ import marshal
 import os
 import sys
 
-from gristmill import _identity, _native, _settings, _starting
+from gristmill import _creation_sites, _identity, _native, _settings, _starting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,10 +60,13 @@ class Steps:
         self.timeout = timeout
 
 
-def describe(steps: Steps, needs_pickling: bool, threads: int, spin_us: float) -> bytes:
+def describe(
+    steps: Steps, needs_pickling: bool, threads: int, spin_us: float, site: tuple[Any, ...]
+) -> bytes:
     """Describes the environment of this process to a zygote. Raises ``UnpicklableError`` for the initializer.
 
     :param needs_pickling: whether workers will read pickles of functions by value.
+    :param site: the creation site of the executor.
     """
     # Not the first list of the module: code that catches warnings replaces the list.
     import warnings
@@ -85,6 +88,7 @@ def describe(steps: Steps, needs_pickling: bool, threads: int, spin_us: float) -
             "settings": _settings.read(),
             "key": _identity.key_of_program(),
             "handled_signals": _native.handled_signals(),
+            "site": site,
         }
     )
 
@@ -171,6 +175,7 @@ def enter(description: bytes, is_bare: bool = False) -> dict[str, Any]:
 
     _watch.begin()
     environment: dict[str, Any] = load(description)
+    _creation_sites.enter(environment["site"])
     _settings.apply(environment["settings"])
     _native.note_handled_signals(environment["handled_signals"])
     sys.path[:] = _path_of(environment)

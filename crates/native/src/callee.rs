@@ -108,6 +108,8 @@ pub struct NestedSubmissions {
     pub next_function: Cell<u32>,
     /// Number of the context that tasks named last; 0 is none.
     pub last_context: Cell<u32>,
+    /// Bytes of the arguments of the last submission, and of the last result that a task fetched.
+    pub last_sizes: Cell<(u64, u64)>,
 }
 
 impl PythonCallee {

@@ -172,6 +172,8 @@ fn add_nested(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<nested::NestedTerms>()?;
     module.add_function(wrap_pyfunction!(nested::nested_check, module)?)?;
     module.add_function(wrap_pyfunction!(nested::nested_submit, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_size, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::map_bytes_max, module)?)?;
     module.add_function(wrap_pyfunction!(nested::nested_define_context, module)?)?;
     module.add_function(wrap_pyfunction!(nested::nested_result, module)?)?;
     module.add_function(wrap_pyfunction!(nested::nested_exception, module)?)?;

@@ -247,6 +247,7 @@ pub fn nested_submit(
     let (mut payload, parents) = encode(py, callee, (arguments, named), &mut sink)?;
     // The steps that can fail come first. The later ones open a ticket and take a use of the function, and the client
     // takes over both only with a request that was sent.
+    let size = sink.size() + payload.len() as u64;
     let is_arena = finish(py, sink, 0, &mut payload)?;
     let known = callee.nested.functions.with(py, |functions| functions.find(py, function.as_ptr()));
     let (id, has_use) = match known {
@@ -275,7 +276,20 @@ pub fn nested_submit(
         Submitted(&worker).forget(id);
     }
     requested?;
+    let sizes = &callee.nested.last_sizes;
+    sizes.set((size, sizes.get().1));
     Ok(ticket)
+}
+
+/// Returns the bytes of the last result that a task of this worker fetched, or of the arguments of the last submission;
+/// zero for less than a kilobyte.
+#[pyfunction]
+pub fn nested_size(of_result: bool) -> u64 {
+    let (arguments, result) = WORKER.with_borrow(|worker| {
+        worker.as_ref().map_or((0, 0), |worker| worker.callee().nested.last_sizes.get())
+    });
+    let size = if of_result { result } else { arguments };
+    if size < 1 << 10 { 0 } else { size }
 }
 
 /// Encodes a call. Returns the bytes, and the tickets of the futures among the arguments.
@@ -391,6 +405,8 @@ pub fn nested_result(
         let (&is_descriptor, bytes) = bytes.split_first().ok_or_else(short)?;
         let (blocks, bytes) = callee.open(bytes, is_descriptor != 0)?;
         let value = decode_value(py, bytes, &mut (), &callee.arrays, &blocks)?;
+        let sizes = &callee.nested.last_sizes;
+        sizes.set((sizes.get().0, blocks.size() + bytes.len() as u64));
         return Ok(value.into_bound(py).unbind());
     }
     Err(raised(py, *kind, bytes))
