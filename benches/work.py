@@ -18,6 +18,12 @@ def echo(array: object) -> object:
     return array
 
 
+def first(array: list[float]) -> float:
+    """Returns the first number of an array after two milliseconds of work. The payload travels one way."""
+    spin(0.002)
+    return float(array[0])
+
+
 def step(value: int) -> int:
     """Adds one. A link of a chain; the last result proves the chain's length."""
     return value + 1

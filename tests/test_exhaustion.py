@@ -68,6 +68,83 @@ def test_full_disks_do_not_matter_to_the_engine(
     ]
 
 
+#: The beginning of a program with 64 MB of `/dev/shm`, as in containers, and no folder for temporary files that can be written.
+IN_CONTAINER = """
+    import os, subprocess, sys
+    if "IN_CONTAINER" not in os.environ:
+        os.environ["IN_CONTAINER"] = "yes"
+        os.execvp("unshare", ["unshare", "--mount", sys.executable, *sys.argv])
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", "/dev/shm"], check=True)
+    for folder in ("/tmp", "/var/tmp"):
+        subprocess.run(["mount", "--bind", folder, folder], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+    try:
+        open("/tmp/refused", "w")
+    except OSError as error:
+        print(error.strerror)
+    import numpy as np
+    import gristmill
+"""
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_little_shared_memory_and_folders_that_cannot_be_written_do_not_matter(
+    script: Script, start: str
+) -> None:
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("only root can mount for one program alone, with unshare and mount")
+    printed = script.run(
+        IN_CONTAINER
+        + """
+    with gristmill.Executor(2, start=sys.argv[1]) as executor:
+        print(sum(executor.map(int, range(1000))))
+        futures = [executor.submit(np.ones, 5_000_000) for _ in range(4)]
+        print([float(future.result().sum()) for future in futures])
+        print(float(executor.submit(np.sum, np.ones(20_000_000)).result()))
+        arrays = (np.ones(125_000) for _ in range(400))
+        print(sum(executor.map(np.sum, arrays)))
+        executor.submit(os._exit, 1).exception()
+        print(executor.submit(int, "7").result())
+    """,
+        start,
+    )
+    assert printed.splitlines() == [
+        "Read-only file system",
+        "499500",
+        "[5000000.0, 5000000.0, 5000000.0, 5000000.0]",
+        "20000000.0",
+        "50000000.0",
+        "7",
+    ]
+
+
+def test_without_a_folder_to_write_to_more_than_memory_takes_is_one_clear_error(
+    script: Script,
+) -> None:
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("only root can mount for one program alone, with unshare and mount")
+    printed = script.run(
+        IN_CONTAINER
+        + """
+    with gristmill.Executor(1) as executor:
+        try:
+            executor.submit(np.sum, np.ones(2_000_000))
+        except MemoryError as error:
+            print(error)
+        print(type(executor.submit(np.ones, 2_000_000).exception()).__name__)
+        print(float(executor.submit(np.sum, np.ones(20_000)).result()))
+    place, reasons = gristmill._native.spill_place()
+    print(place, *(reason for _, reason in reasons), sep="; ")
+    """,
+        env={"GRISTMILL_ARENA_MEMORY": str(8 << 20)},
+    )
+    _, error, kind, total, place = printed.splitlines()
+    assert "bytes do not fit into the arena: 0 bytes of its limit of 8388608 are in use" in error
+    assert (kind, total) == ("MemoryError", "20000.0")
+    assert place.startswith("None; ")
+    assert "Read-only file system" in place, "the reason that `gristmill doctor` prints"
+
+
 #: The beginning of a program that leaves no descriptor to itself, and none to the keeper that it restarts.
 TAKE_ALL = """
     import os, resource, signal, sys

@@ -22,6 +22,7 @@ from benches.rows.nested import NestedRow
 from benches.rows.node_loss import LossRow
 from benches.rows.node_trip import TripRow
 from benches.rows.on_nodes import FibonacciRow, FloodRow
+from benches.rows.peak_memory import PeakMemoryRow
 from benches.rows.remembered import CheckpointRow, HitRow
 from benches.rows.replace import ReplaceRow
 from benches.rows.scheduling import SchedulingRow
@@ -56,6 +57,7 @@ ROWS: dict[str, Row] = {
         DisturbanceRow(),
         TimingsRow(),
         FlatRow(),
+        PeakMemoryRow(),
         SchedulingRow(),
         AppsRow(),
         OnThreadsRow(),

@@ -106,7 +106,13 @@ const STORED_MIN: usize = 64;
 const STORED_MAX: usize = 1024;
 
 impl Stored {
-    /// Returns the bytes of all large parts of calls so far, including those that were stored already.
+    /// Adds the bytes of a call besides its large parts.
+    pub const fn note_payload(&mut self, size: usize) {
+        self.passed += size as u64;
+    }
+
+    /// Returns the bytes of all large parts of calls so far, including those that were stored already, and those of
+    /// [`Self::note_payload`].
     pub const fn passed(&self) -> u64 {
         self.passed
     }
@@ -285,6 +291,11 @@ impl<'a> WorkerSink<'a> {
         self.blocks.len()
     }
 
+    /// Returns the bytes of all blocks.
+    pub fn size(&self) -> u64 {
+        self.blocks.iter().map(|block| block.size).sum()
+    }
+
     /// Forgets the blocks stored so far, and frees those made here.
     pub fn clear(&mut self) {
         self.blocks.clear();
@@ -339,6 +350,11 @@ impl<'a> WorkerSource<'a> {
         Self { arena, blocks }
     }
 
+    /// Returns the bytes of all blocks.
+    pub fn size(&self) -> u64 {
+        self.blocks.iter().map(|block| block.size).sum()
+    }
+
     fn block(&self, index: u32) -> PyResult<(BlockRange, *const u8, usize)> {
         let missing = || malformed("it names a block that does not exist");
         let block = *self.blocks.get(index as usize).ok_or_else(missing)?;
@@ -357,5 +373,28 @@ impl BlockSource for WorkerSource<'_> {
         let (block, pointer, size) = self.block(index)?;
         let holder = Arc::new(self.arena.begin_use(block.offset));
         ArenaMemory::make(py, (pointer.cast_mut(), size), true, holder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gristmill_shm::ArenaOptions;
+
+    #[test]
+    fn addresses_of_stored_arguments_are_bounded_in_number() {
+        let options = ArenaOptions { memory: Some(1 << 20), spill: Vec::new() };
+        let arena = ClientArena::create_with(1, &options).expect("there is memory");
+        let bytes = vec![7; 8 * STORED_MAX];
+        let part = arena.store(&bytes).expect("there is room");
+        let mut stored = Stored::default();
+        for argument in bytes.windows(8).take(3 * STORED_MAX) {
+            assert!(stored.find(argument).is_none());
+            stored.note(argument, &part);
+            assert!(stored.find(argument).is_some());
+            assert!(stored.blocks.len() <= STORED_MAX);
+        }
+        drop(part);
+        assert!(stored.find(&bytes[..8]).is_none(), "the blocks are not kept");
     }
 }

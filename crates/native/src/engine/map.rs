@@ -58,6 +58,12 @@ enum Read {
     Refused(PyErr),
 }
 
+/// Returns the bytes that a map may hold if the caller did not choose its window.
+#[pyfunction]
+pub fn map_bytes_max() -> u64 {
+    bytes::usual_max()
+}
+
 #[pymethods]
 impl Engine {
     /// Starts a map; called by `Executor.map`. If `is_bounded`, the caller did not choose the window, and the bytes
@@ -490,8 +496,8 @@ impl MapResults {
                 return Ok(if is_full { Read::Full(error) } else { Read::Refused(error) });
             }
         }
-        let size = source.batch.size();
-        self.flow.with(py, |flow| flow.note_batch(size));
+        let (count, size) = (source.batch.len(), source.batch.size());
+        self.flow.with(py, |flow| flow.note_batch(count, size));
         source.batch.clear();
         source.submitted = 0;
         Ok(Read::Enough)

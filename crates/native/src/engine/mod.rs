@@ -23,7 +23,7 @@ pub use app_fast_path::{AppFastPath, submit_app};
 pub use configure::{NodeFacts, node_options, read_program, spill_place};
 pub use context::ContextUse;
 pub use end::{abort_all, finish_all, remember};
-pub use map::MapResults;
+pub use map::{MapResults, map_bytes_max};
 pub use options::{BoundEngine, CallOptions, OptionFields, nanoseconds, submit_with_options};
 pub use outcome::FutureStatus;
 pub use submit::{ForeignFutureError, pickle, submit_method};
@@ -82,9 +82,14 @@ impl Engine {
 }
 
 impl Engine {
-    /// Returns the bytes of all large parts of calls so far.
+    /// Returns the bytes of all large parts and of all pickles of calls so far.
     pub fn passed_bytes(&self) -> u64 {
         self.stored.lock().unwrap_or_else(PoisonError::into_inner).passed()
+    }
+
+    /// Adds the bytes of a pickle, or of another call that was not submitted in the fast way.
+    fn note_payload(&self, size: usize) {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner).note_payload(size);
     }
 
     /// Returns the engine in a Python object that is an engine.

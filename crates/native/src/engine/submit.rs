@@ -216,7 +216,10 @@ impl Engine {
                 self.wait_for_room(py, client, error)?;
             }
             match client.submit(&call) {
-                Ok(task) => return Ok(task),
+                Ok(task) => {
+                    self.note_payload(payload.len());
+                    return Ok(task);
+                }
                 Err(error) => refusal = Some(error),
             }
         }

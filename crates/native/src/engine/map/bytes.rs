@@ -3,18 +3,26 @@
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 
-use gristmill_shm::BLOCK_MIN;
-
-/// Maximum bytes that a map holds; a sixteenth of the usable memory if that is less.
+/// Maximum bytes that a map holds, items and results together; an eighth of the usable memory if that is less.
 const HELD_MAX: u64 = 256 << 20;
 
-/// The bytes of one map. Small items are limited only by their number.
+/// Returns the bytes that a map may hold if the caller did not choose its window.
+pub fn usual_max() -> u64 {
+    static USUAL: OnceLock<u64> = OnceLock::new();
+    *USUAL.get_or_init(|| HELD_MAX.min(gristmill_machine::memory().usable / 8))
+}
+
+/// Bytes of an item below which it is limited only by the number of items: 16,384 of them are 16 MB.
+const ITEM_MIN: u64 = 1 << 10;
+
+/// The bytes of one map.
 #[derive(Debug)]
 pub(super) struct Bytes {
     max: u64,
     /// Items that are read ahead whatever their size: one for every worker, and one more behind it.
     items_min: u64,
-    /// Large items in order: the number of items read up to and including this one, and its bytes.
+    /// Items of `ITEM_MIN` bytes or more, or batches of such items, in order: the number of items read up to and
+    /// including the last one, and the bytes.
     items: VecDeque<(u64, u64)>,
     /// Sum of those bytes.
     held: u64,
@@ -30,9 +38,7 @@ impl Bytes {
 
     /// Creates a counter with the usual limit, for a number of workers.
     pub fn bounded(workers: u16) -> Self {
-        static USUAL: OnceLock<u64> = OnceLock::new();
-        let max = *USUAL.get_or_init(|| HELD_MAX.min(gristmill_machine::memory().usable / 16));
-        let mut bytes = Self { max, ..Self::unbounded() };
+        let mut bytes = Self { max: usual_max(), ..Self::unbounded() };
         bytes.set_workers(workers.into());
         bytes
     }
@@ -42,10 +48,10 @@ impl Bytes {
         self.items_min = workers as u64 * 2;
     }
 
-    /// Adds the bytes of items, the last of which is the `read`th.
+    /// Adds the bytes of `count` items, the last of which is the `read`th.
     #[inline]
-    pub fn add(&mut self, read: u64, size: u64) {
-        if size >= BLOCK_MIN as u64 {
+    pub fn add(&mut self, read: u64, count: u64, size: u64) {
+        if size >= count * ITEM_MIN && count > 0 {
             self.items.push_back((read, size));
             self.held += size;
         }
@@ -85,12 +91,14 @@ mod tests {
         let mut bytes = Bytes { max: 10 << 20, ..Bytes::unbounded() };
         for read in 1..=10 {
             assert!(!bytes.is_full(0, read - 1, false));
-            bytes.add(read, 1 << 20);
+            bytes.add(read, 1, 1 << 20);
         }
         assert!(bytes.is_full(0, 10, false));
         assert!(!bytes.is_full(1, 10, false));
-        bytes.add(11, 1);
-        assert!(!bytes.is_full(10, 11, false), "small items do not count");
+        bytes.add(75, 64, 64 * 1000);
+        assert!(!bytes.is_full(10, 75, false), "small items do not count");
+        bytes.add(139, 64, 10 << 20);
+        assert!(bytes.is_full(75, 139, false), "those of a batch count together");
     }
 
     #[test]
@@ -98,7 +106,7 @@ mod tests {
         let mut bytes = Bytes { max: 1, items_min: 4, ..Bytes::unbounded() };
         for read in 1..=4 {
             assert!(!bytes.is_full(0, read - 1, false));
-            bytes.add(read, 1 << 30);
+            bytes.add(read, 1, 1 << 30);
         }
         assert!(bytes.is_full(0, 4, false));
     }

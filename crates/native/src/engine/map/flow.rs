@@ -154,18 +154,18 @@ impl Flow {
         self.counts.read += count as u64;
     }
 
-    /// Records one submitted task and the bytes of its large parts. Returns whether reading must pause.
+    /// Records one submitted task and the bytes of its arguments. Returns whether reading must pause.
     pub fn submitted_one(&mut self, task: TaskId, size: u64) -> bool {
         self.pending.push_back(Pending::One(task));
         self.submitted(1);
-        self.bytes.add(self.counts.read, size);
+        self.bytes.add(self.counts.read, 1, size);
         self.is_stopped(false)
     }
 
-    /// Counts the bytes of a submitted batch.
+    /// Counts the bytes of a submitted batch of `count` items.
     #[inline]
-    pub fn note_batch(&mut self, size: usize) {
-        self.bytes.add(self.counts.read, size as u64);
+    pub fn note_batch(&mut self, count: usize, size: usize) {
+        self.bytes.add(self.counts.read, count as u64, size as u64);
     }
 
     /// Returns whether reading must pause: the map is closed, or it holds enough bytes (with `is_pressed`, only the
