@@ -17,6 +17,8 @@ step ./dev fuzz --seconds 5
 step ./dev asan
 step ./dev valgrind
 step ./dev miri
+step ./dev chaos local --tasks 50000
+step ./dev chaos nodes --tasks 10000
 step ./dev suite
 step ./dev e2e --peers tests/e2e/test_engines.py tests/e2e/test_placed.py
 step ./dev conform --sample

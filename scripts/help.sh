@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The order in which a new developer needs them; what is not named here comes last.
-first=(run test slow lint fix full versions thorough loom sim mutants fuzz asan valgrind miri suite parsl conform e2e bench docs wheels release)
+first=(run test slow lint fix full versions thorough loom sim mutants chaos fuzz asan valgrind miri suite parsl conform e2e bench docs wheels release)
 for name in "${first[@]}" $(basename -s .sh scripts/*.sh); do
   case " ${listed-} " in *" $name "*) continue ;; esac
   listed="${listed-} $name"

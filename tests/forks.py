@@ -339,61 +339,6 @@ def spawn_program() -> int:
     return end_of(os.posix_spawn("/bin/true", ["true"], os.environ))
 
 
-def mixed(path: str, number: int, kind: str, depth: int = 0) -> int:
-    """Runs one task of the random campaign: notes its begin and end, and does one of the things that tasks do."""
-    note(path, f"begin {number}")
-    if kind == "fork":
-        child = os.fork()
-        if child == 0:
-            return -number
-        end_of(child)
-    elif kind == "fork and raise":
-        child = os.fork()
-        if child == 0:
-            os.close(2)
-            raise ValueError(number)
-        end_of(child)
-    elif kind == "leave a child":
-        # The child lives on beside later tasks, and leaves the function then.
-        if os.fork() == 0:
-            os.sched_yield()
-            return -number
-    elif kind == "spawn":
-        os.waitpid(os.posix_spawn("/bin/true", ["true"], os.environ), 0)
-    elif kind == "multiprocessing":
-        import multiprocessing
-
-        process = multiprocessing.get_context("fork").Process(target=_square, args=(3,))
-        process.start()
-        process.join()
-    elif kind == "nest" and depth == 0:
-        executor = gristmill.current_executor()
-        children = [
-            executor.submit(mixed, path, 10 * number + digit, one, 1)
-            for digit, one in enumerate(("fork", "spawn", "nothing"), 1)
-        ]
-        for child in children:
-            child.exception()
-    elif kind == "load":
-        # The function is sent by value: each worker loads it.
-        load = gristmill.current_executor().submit(lambda: sum(range(number % 7)))
-        load.exception()
-    note(path, f"end {number}")
-    return number
-
-
-KINDS = (
-    "nothing",
-    "fork",
-    "fork and raise",
-    "leave a child",
-    "spawn",
-    "multiprocessing",
-    "nest",
-    "load",
-)
-
-
 def split_some(path: str, number: int) -> int:
     """Forks a child in every tenth of many short calls; the child leaves the call."""
     if number % 10 == 3:
