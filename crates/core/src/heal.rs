@@ -80,19 +80,19 @@ impl Core {
     /// Handles a failed start without a context. Returns whether a task has released the resources that it had
     /// gathered.
     fn plain_failed(&mut self, failure: StartFailure, port: &mut impl Port) -> bool {
-        let rounds = self.starts.fail(self.now, &self.config);
         // A worker with a context cannot run other tasks, but its own tasks are not given up.
         let is_needed = |slot: &Slot| {
             let is_up = slot.has_process() && slot.state != SlotState::Starting;
             is_up && (slot.context == PLAIN || slot.in_flight.len > slot.waiting)
         };
         let goes_on = self.slots.iter().any(is_needed) || self.has_startable_context();
-        let is_hopeless = failure.permanent || rounds >= self.config.start_failures_max;
-        if is_hopeless && !goes_on {
+        self.starts.fail(self.now, &self.config, !goes_on);
+        let is_unlikely = failure.permanent || self.starts.are_unlikely(&self.config);
+        if !goes_on && (failure.permanent || self.starts.are_hopeless(&self.config)) {
             self.break_down(Phase::Broken(Arc::new(failure)), port);
         }
         // Contexts may wait for resources that a task holds although no worker can run that task.
-        is_hopeless && goes_on && self.cease_to_gather()
+        is_unlikely && goes_on && self.cease_to_gather()
     }
 
     /// Returns the reason why no worker can be started, once that is certain.

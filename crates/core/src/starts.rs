@@ -9,6 +9,8 @@ pub(crate) struct StartBackoff {
     fruitless: u32,
     /// Starts in a row after which the worker did not come up. Starts that fail within one pause count once.
     failures: u32,
+    /// Those of the failures that came since the last one beside a live worker.
+    failures_alone: u32,
     /// Time before which no worker may be started.
     pause_until: u64,
 }
@@ -17,6 +19,7 @@ impl StartBackoff {
     /// Records that a worker came up.
     pub const fn succeed(&mut self) {
         self.failures = 0;
+        self.failures_alone = 0;
     }
 
     /// Records that a worker has run a task. Returns whether workers before it had not.
@@ -41,11 +44,24 @@ impl StartBackoff {
         true
     }
 
-    /// Records that a worker did not come up. Returns the number of such starts in a row; those within one
-    /// pause count once.
-    pub fn fail(&mut self, now: u64, config: &Config) -> u32 {
-        self.failures += u32::from(self.note_fruitless(now, config));
-        self.failures
+    /// Records that a worker did not come up. Starts that fail within one pause count once.
+    ///
+    /// A live worker that runs tasks ends the pauses: failures beside it come fast, and do not show that no worker can
+    /// start. They do not count once it is lost.
+    pub fn fail(&mut self, now: u64, config: &Config, is_alone: bool) {
+        let counted = u32::from(self.note_fruitless(now, config));
+        self.failures += counted;
+        self.failures_alone = if is_alone { self.failures_alone + counted } else { 0 };
+    }
+
+    /// Returns true after so many failures in a row that further starts are likely to fail too.
+    pub const fn are_unlikely(&self, config: &Config) -> bool {
+        self.failures >= config.start_failures_max
+    }
+
+    /// Returns true after as many failures in a row while no worker lived.
+    pub const fn are_hopeless(&self, config: &Config) -> bool {
+        self.failures_alone >= config.start_failures_max
     }
 
     /// Returns true if no worker may be started now.

@@ -8,7 +8,7 @@ use super::pools::ContextWorkers;
 use super::{Context, ContextOptions, PLAIN};
 use crate::port::Port;
 use crate::queue::ReadyQueue;
-use crate::slots::Slot;
+use crate::slots::{Slot, SlotState};
 use crate::starts::StartBackoff;
 use crate::stats::ContextStats;
 use crate::{Core, NONE, StartFailure};
@@ -217,12 +217,15 @@ impl Core {
     /// several failures in a row.
     pub(crate) fn context_failed(&mut self, context: ContextId, failure: StartFailure) {
         let Some(one) = self.contexts.table.get_mut(&context) else { return };
-        let rounds = one.starts.fail(self.now, &self.config);
-        self.contexts.keep_place(context);
+        let has_process = |slot: &&Slot| slot.context == context && slot.has_process();
+        let mut processes = self.slots.iter().filter(has_process);
+        let is_alone = processes.clone().all(|slot| slot.state == SlotState::Starting);
+        one.starts.fail(self.now, &self.config, is_alone);
+        let is_hopeless = failure.permanent || one.starts.are_hopeless(&self.config);
         // Another start may be in progress and may succeed.
-        let has_live = |slot: &Slot| slot.context == context && slot.has_process();
-        let has_live = self.slots.iter().any(has_live);
-        if (failure.permanent || rounds >= self.config.start_failures_max) && !has_live {
+        let goes_on = processes.next().is_some();
+        self.contexts.keep_place(context);
+        if is_hopeless && !goes_on {
             self.contexts.fail(context, Arc::new(failure));
         }
     }

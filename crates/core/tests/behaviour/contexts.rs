@@ -259,6 +259,27 @@ fn a_context_that_dies_while_it_starts_is_tried_again_a_few_times() {
 }
 
 #[test]
+fn a_context_whose_workers_all_die_while_they_start_is_given_up() {
+    let mut engine = with_contexts(2);
+    let tasks = [submit_in(&mut engine, MODEL), submit_in(&mut engine, MODEL)];
+    for slot in std::mem::take(&mut engine.port.retired) {
+        engine.lose(slot);
+    }
+    for _ in 0..100 {
+        let first = engine.port.contexts.len() - engine.port.spawned.len();
+        let contexts = engine.port.contexts[first..].to_vec();
+        for (slot, context) in std::mem::take(&mut engine.port.spawned).into_iter().zip(contexts) {
+            if context == MODEL { fail_start(&mut engine, slot) } else { engine.up(slot) }
+        }
+        for slot in std::mem::take(&mut engine.port.retired) {
+            engine.lose(slot);
+        }
+        engine.pass(10_000_000_000);
+    }
+    assert_eq!(tasks.map(|task| engine.status(task)), [Some(Status::Refused); 2]);
+}
+
+#[test]
 fn a_lost_worker_is_replaced_by_one_with_the_same_context() {
     let mut engine = with_contexts(1);
     let tasks = [submit_in(&mut engine, MODEL), submit_in(&mut engine, MODEL)];

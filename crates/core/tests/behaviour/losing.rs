@@ -6,7 +6,7 @@ use gristmill_core::{
 };
 use gristmill_wire::Verdict::Returned;
 
-use crate::fake::{engine, starting};
+use crate::fake::{Engine, engine, starting};
 
 fn with_losses(loss_retries: u16) -> TaskOptions {
     let budgets = Some(Budgets { loss_retries, ..Budgets::default() });
@@ -186,6 +186,29 @@ fn five_failed_starts_in_a_row_break_the_engine_and_fewer_do_not() {
             StartFailure { text: "fork: EAGAIN".into(), permanent: false, is_expiry: false };
         engine.core.slot_failed(SlotId(0), failure, engine.now, &mut engine.port);
         engine.pass(1_000_000_000);
+    }
+    assert_eq!(engine.status(task), Some(Status::Refused));
+}
+
+fn fail_start(engine: &mut Engine, slot: u16) {
+    let failure = StartFailure { text: "killed".into(), permanent: false, is_expiry: false };
+    engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
+}
+
+#[test]
+fn failed_starts_beside_a_live_worker_do_not_count_once_that_worker_is_lost() {
+    let mut engine = starting(Config { workers: 2, spare_max: 0, ..Config::default() });
+    engine.up(0);
+    for _ in 0..6 {
+        fail_start(&mut engine, 1);
+        engine.pass(10_000_000_000);
+    }
+    let task = engine.submit();
+    engine.lose(0);
+    for failures in 1..=5 {
+        engine.pass(10_000_000_000);
+        assert_eq!(engine.status(task), None, "after {} failures", failures - 1);
+        fail_start(&mut engine, 0);
     }
     assert_eq!(engine.status(task), Some(Status::Refused));
 }
