@@ -11,7 +11,9 @@ from typing import Any
 
 from benches import engines
 from benches.__main__ import run_block
+from benches.compare import instructions
 from benches.compare.builds import Build, build
+from benches.compare.counted_tasks import PROGRAMS
 from benches.compare.ratios import Estimate, estimate, gains
 from benches.model import ALONE, Better, Block, Row, Settings
 from benches.rows import GROUPS, ROWS
@@ -100,6 +102,24 @@ def compare(row: Row, base: Build, head: Build, pairs: int) -> list[tuple[str, .
     return lines
 
 
+def counted(keys: list[str], base: Build, head: Build) -> list[tuple[str, ...]]:
+    """Counts the instructions of rows; returns a line of the table for each, or none where they cannot be counted."""
+    if not keys:
+        return []
+    try:
+        counter = instructions.Counter()
+        counter.check(head)
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return []
+    lines: list[tuple[str, ...]] = []
+    builds = dict(zip(Comparison.SIDES, (base, head, head), strict=True))
+    for key in keys:
+        found, same = instructions.compare(counter, key, builds)
+        lines.append((f"{key} instructions", str(same), str(found), instructions.verdict(found)))
+    return lines
+
+
 def main() -> int:
     """Builds, measures, and prints the table; the exit status is 1 if a row is worse."""
     parser = argparse.ArgumentParser(prog="./dev bench --compare", description=__doc__)
@@ -119,6 +139,7 @@ def main() -> int:
     except ValueError as error:
         parser.error(str(error))
     lines = [line for key in keys for line in compare(ROWS[key], base, head, options.pairs)]
+    lines += counted([key for key in keys if key in PROGRAMS], base, head)
     print(
         f"{base.commit} -> {head.commit}; above 1 is better; median ratio of pairs [95 % interval]"
     )
