@@ -15,6 +15,11 @@ from stage import Script
 
 MakeExecutor = Callable[..., Executor]
 STARTS = ["fork", "spawn"]
+#: A test that mounts file systems that only its own program sees.
+mounts = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("unshare") is None,
+    reason="only root can mount for one program alone, with unshare and mount",
+)
 
 #: The beginning of a program that fills every file system for temporary files, for this program only.
 FULL = """
@@ -34,12 +39,11 @@ FULL = """
 """
 
 
+@mounts
 @pytest.mark.parametrize("start", STARTS)
 def test_full_disks_do_not_matter_to_the_engine(
     script: Script, tmp_path: object, start: str
 ) -> None:
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
-        pytest.skip("only root can fill disks for one program alone, with unshare and mount")
     printed = script.run(
         FULL
         + """
@@ -87,12 +91,11 @@ IN_CONTAINER = """
 """
 
 
+@mounts
 @pytest.mark.parametrize("start", STARTS)
 def test_little_shared_memory_and_folders_that_cannot_be_written_do_not_matter(
     script: Script, start: str
 ) -> None:
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
-        pytest.skip("only root can mount for one program alone, with unshare and mount")
     printed = script.run(
         IN_CONTAINER
         + """
@@ -118,11 +121,10 @@ def test_little_shared_memory_and_folders_that_cannot_be_written_do_not_matter(
     ]
 
 
+@mounts
 def test_without_a_folder_to_write_to_more_than_memory_takes_is_one_clear_error(
     script: Script,
 ) -> None:
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
-        pytest.skip("only root can mount for one program alone, with unshare and mount")
     printed = script.run(
         IN_CONTAINER
         + """
