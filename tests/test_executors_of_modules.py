@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import subprocess
 import sys
 import textwrap
 import warnings
@@ -169,6 +170,89 @@ def test_another_thread_of_a_task_is_told_that_it_cannot_use_it(load: Load) -> N
     pooled = load(USES)
     (text,) = pooled.executor.submit(pooled.refused).result()
     assert "stands for the executor that runs the tasks of this worker" in text
+
+
+def test_the_lease_of_a_module_is_not_given_back_by_a_task(load: Load) -> None:
+    pooled = load(LEASED)
+    executor = pooled.executor
+    assert executor.submit(pooled.use).result() == 9
+    assert executor.submit(pooled.double, 2).result() == 4
+    for name in ("stats", "nodes", "explain", "ends_in", "extend", "use"):
+        assert executor.submit(pooled.refused, name).result().startswith(f"{name} is for the")
+    assert executor.use().workers_s > 0
+
+
+LEASED = """
+import gristmill
+
+executor = gristmill.Lease(max_workers=2)
+
+
+def get():
+    return executor
+
+
+def double(number):
+    return 2 * number
+
+
+def refused(name):
+    try:
+        return str(getattr(executor, name)(1))
+    except RuntimeError as error:
+        return str(error)
+
+
+def use():
+    executor.wait(5)
+    with executor:
+        found = executor.submit(double, 4).result()
+    executor.release()
+    return found + executor.submit(abs, -1).result()
+"""
+
+
+def test_a_module_that_is_run_by_its_name_starts_one_engine(tmp_path: Path) -> None:
+    package = tmp_path / "jobs"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    main = """
+    if __name__ == "__main__":
+        from jobs import stage
+
+        print(len(executor.submit(stage.run).result()))
+        executor.shutdown()
+    """
+    (package / "pool.py").write_text(
+        TREE + "executor = gristmill.Executor(2)\n" + textwrap.dedent(main)
+    )
+    # The worker imports the module that the program runs, under its own name.
+    (package / "stage.py").write_text(
+        "def run():\n    from jobs import pool\n\n    return pool.parents(2)\n"
+    )
+    command = [sys.executable, "-W", "error", "-m", "jobs.pool"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+
+
+def refused_engine() -> tuple[str, int]:
+    """Makes an executor in a task where warnings are errors; then uses it, and another."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with gristmill.Executor(1) as executor:
+            try:
+                executor.submit(abs, -1)
+            except RuntimeWarning as warning:
+                said = str(warning)
+            return said, executor.submit(abs, -2).result()
+
+
+def test_a_warning_that_is_an_error_is_raised_once_and_breaks_nothing() -> None:
+    with gristmill.Executor(1) as executor:
+        said, found = executor.submit(refused_engine).result()
+        assert executor.submit(abs, -3).result() == 3
+    assert found == 2
+    assert "an executor made in a task" in said
 
 
 def own_engine() -> tuple[int, list[str], list[int]]:

@@ -8,7 +8,7 @@ from time import perf_counter
 import gristmill
 from benches.engines.base import Engine
 from benches.harness import Measure, sized
-from benches.model import ALONE, Block, Goal, Line, Recording, Settings
+from benches.model import ALONE, Goal, Line, Recording, Settings
 from benches.rows.contests import ContestRow
 from benches.work import noop
 
@@ -27,10 +27,6 @@ class NestedRow(ContestRow):
     workers = 2
     unit = "s"
     better = "lower"
-    peers = ()
-
-    def blocks(self, settings: Settings) -> list[Block]:
-        return [Block(ALONE)]
 
     def lines(self) -> list[Line]:
         return [

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 #: Numbers the executors that one run of a module's body makes at one place: the run, and the count.
 _made: dict[Any, tuple[int, int]] = {}
-#: The creation site of the executor that this worker belongs to, and the worker's process or that of its zygote.
+#: The creation site of the executor that this worker belongs to.
 _own: Any = None
+#: True in a worker, and in the zygote of workers.
 _is_worker = False
 
 

@@ -83,7 +83,7 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
     ```
 
     :param max_workers: the number of worker processes; by default the cores this process may use (affinity and cgroup).
-        In a task, the default is the task's share of the cores.
+        In a task, the default is the share of the cores that its worker has.
     :param initializer: a callable that each worker calls before its first task. If it raises, the executor is broken
         and every task fails with ``StartError``. With ``nodes``, a node where it raises gets no more tasks, and the
         executor is broken when it has raised on all nodes.
@@ -122,7 +122,7 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
     _registry: Registry | None = None
     _is_shut_down = False
     _placement: Placement | None = None
-    #: True for an executor of a worker that stands for the one that runs the worker's tasks.
+    #: True for an executor in a task that stands for the one that runs the task.
     _stands_for_own = False
     #: The line that made an executor in a worker, and that does not stand for another.
     _made_at: str | None = None
@@ -183,7 +183,7 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
             _options.texts("preload", preload, "module names"),
             _options.optional_seconds("start_timeout", start_timeout, is_positive=True),
         )
-        # In a task, the cores that the task may use: its engine has others busy on the rest.
+        # In a task, the share of its worker: the other workers use the rest.
         is_worker = _creation_sites.is_worker()
         cores = _worker_environment.threads_of_worker() if is_worker else _native.cpu_count()
         self._max_workers = max_workers or cores
@@ -226,8 +226,8 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         self._maps: WeakBag[Any] = WeakBag()
         self._number = next(_numbers)
         _living.add(self)
-        called = _called(initializer)
-        self._site = _creation_sites.site((max_workers, max_tasks, start, called))
+        name = _name_of(initializer)
+        self._site = _creation_sites.site((max_workers, max_tasks, start, name))
         if is_worker:
             self._join_worker()
 
@@ -236,7 +236,6 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         if _creation_sites.is_own(self._site):
             from gristmill import _executor_in_task
 
-            self._stands_for_own = True
             _executor_in_task.adopt(self)
         else:
             self._made_at = _creation_sites.where()
@@ -591,7 +590,7 @@ def _supply(memory: int, gpus: int | None) -> dict[str, int]:
     return {"memory": memory, "gpus": count}
 
 
-def _called(function: Any) -> str | None:
+def _name_of(function: Any) -> str | None:
     """Returns a name for an initializer, the same in each process."""
     if function is None:
         return None

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+#: Methods and attributes that tell of the engine, or change it.
+_OF_PROGRAM = ("stats", "nodes", "explain", "ends_in", "extend", "use")
+
 _TEXT = (
     "this executor of an imported module stands for the executor that runs the tasks of this worker, "
     "and only the thread of a task can use it: "
@@ -25,9 +28,37 @@ _TEXT = (
 def adopt(executor: Any) -> None:
     """Makes an executor of this worker stand for the one that runs its tasks. It starts no processes of its own."""
     cls = type(executor)
-    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    names: dict[str, Any] = {
+        name: _refusal(name, isinstance(getattr(cls, name), property))
+        for name in _OF_PROGRAM
+        if hasattr(cls, name)
+    }
+    if hasattr(cls, "wait"):
+        names["wait"] = _wait
+    names |= {
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__doc__": cls.__doc__,
+    }
     executor._submitted = WeakBag()
     executor.__class__ = type(cls.__name__, (_InTask, cls), names)
+
+
+def _refusal(name: str, is_property: bool) -> Any:
+    """Makes a method, or a property, that raises ``RuntimeError``."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            f"{name} is for the program: in a task, an executor of an imported module stands for the one "
+            "that runs the task"
+        )
+
+    refuse.__name__ = name
+    return property(refuse) if is_property else refuse
+
+
+def _wait(executor: object, timeout: float | None = None) -> None:
+    """Returns at once, as ``Lease.wait`` does where there is a worker."""
 
 
 def _current() -> _nested.NestedExecutor:
@@ -50,6 +81,7 @@ class _InTask:
     """The methods of an executor that act on the one that runs the present task."""
 
     __slots__ = ()
+    _stands_for_own = True
     #: The futures that this executor has returned.
     _submitted: WeakBag[Any]
 
@@ -82,7 +114,10 @@ class _InTask:
         return _current()._define_context(*terms)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Waits for the tasks whose futures are still there, or cancels them. The executor stays usable."""
+        """Waits for the tasks of ``submit`` whose futures are still there, or cancels them.
+
+        The executor stays usable.
+        """
         futures = [one for one in self._submitted if _is_of_this_task(one)]
         for future in futures if cancel_futures else ():
             future.cancel()

@@ -7,9 +7,9 @@ use crate::Config;
 pub(crate) struct StartBackoff {
     /// Workers that ended without having run a task, in a row.
     fruitless: u32,
-    /// Starts in a row after which the worker did not come up. Starts that fail within one pause count once.
+    /// Failed starts in a row, after which the worker did not come up. Starts that fail within one pause count once.
     failures: u32,
-    /// Those of the failures that came since the last one beside a live worker.
+    /// Failed starts in a row while no worker lived: those since the last one beside a live worker.
     failures_alone: u32,
     /// Time before which no worker may be started.
     pause_until: u64,
@@ -46,20 +46,20 @@ impl StartBackoff {
 
     /// Records that a worker did not come up. Starts that fail within one pause count once.
     ///
-    /// A live worker that runs tasks ends the pauses: failures beside it come fast, and do not show that no worker can
-    /// start. They do not count once it is lost.
+    /// Each task that a live worker runs ends the pause, so failures beside it follow each other fast: they show that a
+    /// start is unlikely to succeed now, but not that none can. `is_alone` is true if no worker lives.
     pub fn fail(&mut self, now: u64, config: &Config, is_alone: bool) {
         let counted = u32::from(self.note_fruitless(now, config));
         self.failures += counted;
         self.failures_alone = if is_alone { self.failures_alone + counted } else { 0 };
     }
 
-    /// Returns true after so many failures in a row that further starts are likely to fail too.
+    /// Returns true if further starts are likely to fail too, so that a task should not wait for one.
     pub const fn are_unlikely(&self, config: &Config) -> bool {
         self.failures >= config.start_failures_max
     }
 
-    /// Returns true after as many failures in a row while no worker lived.
+    /// Returns true if no worker can be started: the engine, or the context, is then broken.
     pub const fn are_hopeless(&self, config: &Config) -> bool {
         self.failures_alone >= config.start_failures_max
     }
