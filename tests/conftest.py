@@ -25,6 +25,15 @@ settings.register_profile("deep", max_examples=1000)
 settings.load_profile("quick")
 
 
+def pytest_configure() -> None:
+    """Sets the default action of signals that the tests were started with ignored, as by ``nohup``."""
+    # Python itself ignores two.
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            is_interrupt = number == signal.SIGINT
+            signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+
+
 def pytest_collection_finish() -> None:
     """Freezes the objects that all tests share, so that garbage collections only scan what a test has made."""
     gc.collect()

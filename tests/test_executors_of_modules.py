@@ -9,6 +9,8 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -164,6 +166,28 @@ def test_the_executor_of_a_module_has_its_methods_in_tasks(load: Load) -> None:
     for _ in range(2):
         assert pooled.executor.submit(pooled.use).result() == ([0, 2, 4, 6, 8, 10], True)
     assert pooled.double(4) == 8
+
+
+def site_in(spec: ModuleSpec) -> object:
+    """Runs the body of a module as its import does; returns the creation site of its executor."""
+    module = module_from_spec(spec)
+    spec._initializing = True  # type: ignore[attr-defined]
+    exec("import gristmill\nexecutor = gristmill.Executor(2)\n", module.__dict__)
+    module.executor.shutdown()
+    return module.executor._site
+
+
+def test_a_module_that_is_imported_anew_makes_the_same_executor() -> None:
+    def spec() -> ModuleSpec:
+        return ModuleSpec("pooled", None)
+
+    first = spec()
+    place, site = id(first), site_in(first)
+    del first
+    # The specification of the next import can be at the same address.
+    specs = [spec() for _ in range(10_000)]
+    found = [one for one in specs if id(one) == place] or specs[:1]
+    assert [site_in(one) for one in found] == [site]
 
 
 def test_another_thread_of_a_task_is_told_that_it_cannot_use_it(load: Load) -> None:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-#: Numbers the executors that one run of a module's body makes at one place: the run, and the count.
-_made: dict[Any, tuple[int, int]] = {}
+#: Numbers the executors that one run of a module's body makes at one place: the specification of the module, which each
+#: run has anew, and the count.
+_made: dict[Any, tuple[object, int]] = {}
 #: The creation site of the executor that this worker belongs to.
 _own: Any = None
 #: True in a worker, and in the zygote of workers.
@@ -37,9 +38,9 @@ def site(terms: tuple[Any, ...]) -> tuple[Any, ...]:
         maker = next((one for one in calls if one.f_code.co_name != "__init__"), None)
         return (*_lines([maker] if maker is not None else []), 0, *terms)
     found = (*_lines(calls[: body + 1]), *terms)
-    run = id(calls[body].f_globals["__spec__"])
+    run = calls[body].f_globals["__spec__"]
     before, count = _made.get(found, (run, 0))
-    number = count if before == run else 0
+    number = count if before is run else 0
     _made[found] = run, number + 1
     return (*found[: len(found) - len(terms)], number, *terms)
 
