@@ -152,6 +152,8 @@ def judged(
         ([PLAIN], [LOST], []),
         ([WITH_BUDGET], [RIGHT], [B, B, E]),
         ([WITH_BUDGET], [LOST], [B, B, B]),
+        # The last attempt was killed before it recorded its begin.
+        ([WITH_BUDGET], [LOST], [B, B]),
         ([PARENT], [WITH_CHILD], [B, *CHILD, E]),
         ([PARENT], [LOST], [B, *CHILD]),
         ([PLAIN, AFTER], [LOST, Outcome(Ending.DEPENDENCY_FAILED)], [B]),
@@ -179,7 +181,7 @@ def test_the_judge_accepts_what_the_rules_allow(
         ("has not ended", [PLAIN], [NONE], []),
         ("and returned a wrong value", [PLAIN], [Outcome(Ending.WRONG, "7")], [B, E]),
         ("and failed with another error", [PLAIN], [Outcome(Ending.FAILED)], [B]),
-        ("and was lost with its worker", [WITH_BUDGET], [LOST], [B, B]),
+        ("and was lost with its worker", [WITH_BUDGET], [LOST], [B]),
         ("never ended", [PLAIN], [RIGHT], [B]),
         ("never ended", [PLAIN], [RIGHT], []),
         ("a process where it had not begun", [PLAIN], [RIGHT], [B, Note(0, END, 9)]),

@@ -123,8 +123,9 @@ def _judge_ending(
     """Compares the end of a task, or of a child, with its plan."""
     begun, ended = case.evidence.begun[plan.number], case.evidence.ended[plan.number]
     allowed = _allowed(plan, outcome, parent)
-    # Faults may meet one task again and again.
-    if begun >= min(plan.loss_retries + 1, _KILLS_MAX) and not outcome.is_cancelled:
+    # Faults may meet one task again and again. An attempt has started before it records that it began: in a fork,
+    # milliseconds before.
+    if begun + 1 >= min(plan.loss_retries + 1, _KILLS_MAX) and not outcome.is_cancelled:
         allowed |= {Ending.LOST}
     if outcome.ending not in allowed:
         expected = " or ".join(sorted(ending.value for ending in allowed))
