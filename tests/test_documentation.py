@@ -59,6 +59,15 @@ if __name__ == "__main__":
     with open("model.bin", "w") as file:
         file.write("2")
 """
+#: Compiles the C code of its page.
+_COMPILED = f"""
+import pathlib, re, subprocess
+
+page = pathlib.Path({str(ROOT / "docs/how-to/native.md")!r}).read_text()
+pathlib.Path("kernels.c").write_text("\\n".join(re.findall(r"```c\\n(.*?)```", page, re.DOTALL)))
+subprocess.run("cc -shared -fPIC -O2 kernels.c -o libkernels.so".split(), check=True)
+"""
+
 _EXECUTOR = """
 import gristmill, itertools, os, resource, signal, sys, time
 import numpy
@@ -222,6 +231,7 @@ executor.shutdown()
         check="assert len(results) == 8 and {one for _, one in results} <= {'0', '1'}"
     ),
     "docs/how-to/model.md": Page(),
+    "docs/how-to/native.md": Page(_COMPILED),
     "docs/how-to/parsl.md": Page(
         left_out={
             "# Parsl\n": "it needs Parsl",

@@ -94,6 +94,16 @@ SIGNATURES = {
     "wait_any": "(futures, timeout=None)",
 }
 
+NATIVE = {
+    "In": "(dtype=None)",
+    "InOut": "(dtype=None)",
+    "Library": "(path, *, companions=(), guards=False)",
+    "Library.declare": "(self, name, parameters, result=None)",
+    "Library.function": "(self, name, *, capacity=None, dtype=None, interface='buffers')",
+    "Out": "(dtype)",
+    "include": "()",
+}
+
 BASES = {
     "ContextError": "GristmillError",
     "DependencyError": "GristmillError",
@@ -120,11 +130,15 @@ def _public(kind: type) -> list[str]:
 def test_the_names() -> None:
     assert gristmill.__all__ == NAMES
     assert dir(gristmill) == NAMES
+    assert gristmill.native.__all__ == [
+        *("DeclaredFunction", "Function", "In", "InOut", "Library", "LibraryError", "NativeError"),
+        *("Out", "include"),
+    ]
     with pytest.raises(AttributeError, match="nonsense"):
         gristmill.nonsense  # noqa: B018 - what is tested
 
 
-@pytest.mark.parametrize("name", ["on", "parsl"])
+@pytest.mark.parametrize("name", ["native", "on", "parsl"])
 def test_public_modules_need_no_import_of_their_own(name: str) -> None:
     program = f"import gristmill; print(gristmill.{name}.__name__)"
     printed = subprocess.check_output([sys.executable, "-c", program], text=True)
@@ -141,6 +155,16 @@ def test_every_name_comes_from_one_place(name: str) -> None:
 @pytest.mark.parametrize(("path", "expected"), SIGNATURES.items())
 def test_the_signatures(path: str, expected: str) -> None:
     found: object = gristmill
+    for part in path.split("."):
+        found = getattr(found, part)
+    signature = inspect.signature(found)  # type: ignore[arg-type]
+    bare = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    assert str(signature.replace(parameters=bare, return_annotation=signature.empty)) == expected
+
+
+@pytest.mark.parametrize(("path", "expected"), NATIVE.items())
+def test_the_signatures_of_native(path: str, expected: str) -> None:
+    found: object = gristmill.native
     for part in path.split("."):
         found = getattr(found, part)
     signature = inspect.signature(found)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 import gristmill
-from gristmill import on, parsl
+from gristmill import native, on, parsl
 
 ROOT = Path(__file__).parent.parent
 STUB = ast.parse((ROOT / "python/gristmill/_native.pyi").read_text())
@@ -59,7 +59,7 @@ def _docstring(value: object) -> str:
 def _docstrings() -> dict[str, str]:
     """Returns the docstrings of all public objects and their public methods, by name."""
     found = {}
-    for module in (gristmill, on, parsl):
+    for module in (gristmill, native, on, parsl):
         for name in module.__all__:
             kind = getattr(module, name)
             path = f"{module.__name__}.{name}"
@@ -114,9 +114,9 @@ def test_the_stub_begins_with_what_the_native_part_says() -> None:
     documented = _documented_in_stub()
     public = {name for name in vars(gristmill.Future) if not name.startswith(("_", "set_"))}
     assert {f"Future.{name}" for name in public} <= documented.keys()
-    for name, (stub, native) in documented.items():
-        assert _words(native), name
-        assert _words(stub).startswith(_words(native)), name
+    for name, (stub, compiled) in documented.items():
+        assert _words(compiled), name
+        assert _words(stub).startswith(_words(compiled)), name
 
 
 def test_the_reference_lists_each_environment_variable_and_no_other() -> None:

@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from gristmill import native as native
     from gristmill import on as on
     from gristmill import parsl as parsl
     from gristmill._context.account import ContextReport
@@ -89,7 +90,7 @@ _PORTABLE = (
     "gristmill._timings",
 )
 #: Public modules that are attributes without an import of their own: ``gristmill.on.ssh(...)``.
-_MODULES = ("on", "parsl")
+_MODULES = ("native", "on", "parsl")
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [

@@ -124,6 +124,25 @@ class RemoteTraceback(Exception):
         return f'\n"""\n{self.text}"""'
 
 
+class LibraryError(GristmillError):
+    """Failure to load a library of native functions, or absence of a function there. The message names both."""
+
+    code = "library_failed"
+
+
+class NativeError(GristmillError):
+    """Failure that a native function reports. ``status`` is what it returned; the message holds its text."""
+
+    code = "native_failed"
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message, status)
+        self.status = status
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class ImageError(GristmillError):
     """Failure to make an image of an environment, or to use an image. The message names the image and the step."""
 

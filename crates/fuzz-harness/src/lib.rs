@@ -12,6 +12,7 @@ mod image;
 mod input;
 mod journal;
 mod keeper;
+mod library;
 mod peer;
 mod ring;
 mod segment;
@@ -23,13 +24,14 @@ mod transport;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, by name. Each has a file in `fuzz/targets` and a folder in `fuzz/seeds`.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     ("arrival", arrival::run),
     ("blob", blob::run),
     ("frames", frames::run),
     ("image", image::run),
     ("journal", journal::run),
     ("keeper", keeper::run),
+    ("library", library::run),
     ("peer", peer::run),
     ("ring", ring::run),
     ("segment", segment::run),

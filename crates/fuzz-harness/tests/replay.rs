@@ -66,5 +66,6 @@ macro_rules! replays {
 }
 
 replays!(
-    arrival, blob, frames, image, journal, keeper, peer, ring, segment, siege, task, transport
+    arrival, blob, frames, image, journal, keeper, library, peer, ring, segment, siege, task,
+    transport
 );

@@ -22,6 +22,7 @@ mod lent;
 mod loading;
 mod machine;
 mod made_once;
+mod native_call;
 mod nested;
 mod nodes;
 mod object;
@@ -145,6 +146,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(lent::return_lent, module)?)?;
     module.add_function(wrap_pyfunction!(function::modules_changed, module)?)?;
     add_nested(module)?;
+    native_call::add_to(module)?;
     // Only the tests of the codec call these functions.
     for probe in [
         wrap_pyfunction!(codec::encode_payload, module)?,

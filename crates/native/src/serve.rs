@@ -113,6 +113,11 @@ pub fn tell_left() -> bool {
     crate::nested::take_worker().is_some_and(|worker| worker.tell_left())
 }
 
+/// Returns whether an interrupt of the task that runs in this thread is requested.
+pub fn is_cancelled() -> bool {
+    RUNNING.with_borrow(|running| running.as_ref().is_some_and(CurrentTask::is_interrupted))
+}
+
 /// Returns whether an interrupt of the running task is requested, once. The handler of the interrupt signal calls this.
 #[pyfunction]
 pub fn is_interrupted() -> bool {

@@ -1,0 +1,30 @@
+"""Functions of shared libraries, written in C, C++, Rust or Fortran, as functions of tasks.
+
+```python
+library = gristmill.native.Library("libkernels.so")
+with gristmill.Executor() as executor:
+    output = executor.submit(library["f"], b"input").result()
+```
+
+The library's bytes travel with its functions, so a worker needs no file. It loads them from memory once, and calls its
+functions without the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+from gristmill._errors import LibraryError, NativeError
+from gristmill.native._declared import DeclaredFunction, In, InOut, Out
+from gristmill.native._functions import Function
+from gristmill.native._library import Library, include
+
+__all__ = [
+    "DeclaredFunction",
+    "Function",
+    "In",
+    "InOut",
+    "Library",
+    "LibraryError",
+    "NativeError",
+    "Out",
+    "include",
+]

@@ -1,0 +1,185 @@
+"""Plain C functions, called with the types that the program declares."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+from dataclasses import dataclass
+
+from gristmill import _options
+from gristmill.native._functions import Symbol
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from gristmill.native._files import LibraryFile
+
+#: The base class of ctypes' numbers, texts and pointers.
+_Simple: type = ctypes.c_int.__mro__[1]
+_INTEGERS = (
+    *(ctypes.c_byte, ctypes.c_short, ctypes.c_int, ctypes.c_long, ctypes.c_longlong),
+    *(ctypes.c_ubyte, ctypes.c_ushort, ctypes.c_uint, ctypes.c_ulong, ctypes.c_ulonglong),
+)
+#: Types whose values mean something in their own process only.
+_FOREIGN = (ctypes.c_void_p, ctypes.py_object)
+
+
+@dataclass(frozen=True)
+class _Array:
+    """A pointer to the first item of an array, whose items have this numpy type."""
+
+    dtype: Any
+
+
+@dataclass(frozen=True)
+class In(_Array):
+    """Parameter for an array that the function reads: a pointer to its first item.
+
+    :param dtype: the numpy type of the items, which an argument must have; ``None`` for any.
+    """
+
+    dtype: Any = None
+
+
+@dataclass(frozen=True)
+class InOut(_Array):
+    """Parameter for an array that the function changes. It gets a copy, which the call returns.
+
+    :param dtype: the numpy type of the items, which an argument must have; ``None`` for any.
+    """
+
+    dtype: Any = None
+
+
+@dataclass(frozen=True)
+class Out(_Array):
+    """Parameter for an array that the function fills. The argument is its length or shape; the call returns it.
+
+    :param dtype: the numpy type of the items. They are zero when the function is called.
+    """
+
+
+class DeclaredFunction(Symbol):
+    """A C function with declared types. Get one from ``Library.declare``.
+
+    A call returns the function's result, the arrays of its ``InOut`` and ``Out`` parameters in their order, or a tuple
+    of both if there is more than one.
+    """
+
+    def __init__(
+        self, file: LibraryFile, name: str, parameters: Sequence[Any], result: Any
+    ) -> None:
+        super().__init__(file, name)
+        self._parameters = tuple(_parameter(self, one) for one in parameters)
+        if result is not None:
+            _check_type(self, result)
+        self._result = result
+        self._call: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._file, self.__name__, self._parameters, self._result)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Calls the function."""
+        if len(arguments) != len(self._parameters):
+            raise TypeError(
+                f"{self.__qualname__} takes {len(self._parameters)} arguments, not {len(arguments)}"
+            )
+        if self._call is None:
+            types = [
+                ctypes.c_void_p if isinstance(one, _Array) else one for one in self._parameters
+            ]
+            self._call = ctypes.CFUNCTYPE(self._result, *types)(self._address())
+        passed, held, returned = [], [], []
+        for number, (parameter, argument) in enumerate(
+            zip(self._parameters, arguments, strict=True), 1
+        ):
+            try:
+                value = _passed(parameter, argument)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise type(error)(f"{self.__qualname__}: argument {number}: {error}") from None
+            if isinstance(parameter, _Array):
+                held.append(value)
+                passed.append(value.ctypes.data)
+                if not isinstance(parameter, In):
+                    returned.append(value)
+            else:
+                passed.append(value)
+        result = self._call(*passed)
+        values = ([] if self._result is None else [result]) + returned
+        return values[0] if len(values) == 1 else tuple(values) if values else None
+
+
+def _parameter(function: Symbol, declared: Any) -> Any:
+    """Checks a declared parameter; returns it in the one form that calls know."""
+    import numpy
+
+    if declared is numpy.ndarray:
+        return In()
+    if isinstance(declared, _Array):
+        if declared.dtype is None:
+            if isinstance(declared, Out):
+                raise TypeError(f"{function.__qualname__}: Out needs the type of its items")
+            return declared
+        dtype = numpy.dtype(declared.dtype)
+        if dtype.hasobject:
+            raise TypeError(f"{function.__qualname__}: items of type object mean nothing to it")
+        return type(declared)(dtype)
+    _check_type(function, declared)
+    return declared
+
+
+def _check_type(function: Symbol, declared: Any) -> None:
+    is_value = isinstance(declared, type) and issubclass(
+        declared, (_Simple, ctypes.Structure, ctypes.Union)
+    )
+    if not is_value:
+        raise TypeError(
+            f"{function.__qualname__}: a type is one of ctypes, such as c_double, or for parameters numpy.ndarray, In, "
+            f"InOut or Out; not {_options.shown(declared)}"
+        )
+    if issubclass(declared, _FOREIGN):
+        raise TypeError(
+            f"{function.__qualname__}: a {declared.__name__} means nothing in another process. Pass arrays as "
+            "numpy.ndarray, In, InOut or Out; keep other data in the library"
+        )
+
+
+def _passed(parameter: Any, argument: Any) -> Any:
+    """Converts an argument to what the function gets: a number, a text, a structure, or the array that it points to."""
+    if isinstance(parameter, _Array):
+        return _array(parameter, argument)
+    if issubclass(parameter, _INTEGERS):
+        number = operator.index(argument)
+        if parameter(number).value != number:
+            raise OverflowError(f"{number} does not fit into {parameter.__name__}")
+        return number
+    if isinstance(argument, parameter):
+        return argument
+    if issubclass(parameter, (ctypes.c_float, ctypes.c_double, ctypes.c_longdouble)):
+        return float(argument)
+    if issubclass(parameter, _Simple):
+        try:
+            parameter(argument)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{error}, not {_options.shown(argument)}") from None
+        return argument
+    raise TypeError(f"it must be a {parameter.__name__}, not {_options.shown(argument)}")
+
+
+def _array(parameter: _Array, argument: Any) -> Any:
+    import numpy
+
+    if isinstance(parameter, Out):
+        return numpy.zeros(argument, parameter.dtype)
+    if not isinstance(argument, numpy.ndarray):
+        raise TypeError(f"it must be a numpy array, not {_options.shown(argument)}")
+    if parameter.dtype is not None and argument.dtype != parameter.dtype:
+        raise TypeError(f"it is an array of {argument.dtype}, but {parameter.dtype} is declared")
+    if argument.dtype.hasobject:
+        raise TypeError("arrays of Python objects mean nothing to it")
+    if isinstance(parameter, In):
+        return numpy.ascontiguousarray(argument)
+    return numpy.array(argument, order="C")

@@ -1,0 +1,77 @@
+"""Shared libraries that tests compile."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gristmill.native import Library
+
+Compile = Callable[..., Path]
+
+#: The libraries that this process has compiled, by source and flags.
+_compiled: dict[tuple[str, ...], bytes] = {}
+
+
+@pytest.fixture
+def compile_library(tmp_path: Path) -> Compile:
+    """Returns a function that compiles C, or C++ where the name of the source says so, to a shared library."""
+
+    def compile_library(
+        source: str, *flags: str, name: str = "libown.so", suffix: str = ".c"
+    ) -> Path:
+        file = tmp_path / name
+        terms = (source, suffix, *flags)
+        if terms not in _compiled:
+            compiler = shutil.which("cc" if suffix == ".c" else "c++")
+            if compiler is None:
+                pytest.skip("there is no compiler")
+            text = tmp_path / f"{name}{suffix}"
+            text.write_text(source)
+            command = [compiler, "-shared", "-fPIC", "-O1", str(text), "-o", str(file), *flags]
+            subprocess.run(command, check=True)
+            _compiled[terms] = file.read_bytes()
+        file.write_bytes(_compiled[terms])
+        return file
+
+    return compile_library
+
+
+@pytest.fixture
+def library(compile_library: Compile) -> Library:
+    """A library with the functions that most tests need."""
+    return Library(compile_library(SOURCE))
+
+
+SOURCE = """
+#define _GNU_SOURCE
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+uint32_t echo(void *in, uint32_t size, void *out) { memcpy(out, in, size); return size; }
+uint32_t twice(void *in, uint32_t size, void *out) {
+    memcpy(out, in, size); memcpy((char *)out + size, in, size); return 2 * size;
+}
+uint32_t count(void *in, uint32_t size, void *out) {
+    static uint32_t calls; calls++; memcpy(out, &calls, sizeof calls); return sizeof calls;
+}
+uint32_t await(void *in, uint32_t size, void *out) {
+    while (!*(volatile char *)in) usleep(100);
+    return 0;
+}
+uint32_t crash(void *in, uint32_t size, void *out) { abort(); }
+uint32_t segfault(void *in, uint32_t size, void *out) { *(volatile int *)8 = 1; return 0; }
+uint32_t leave(void *in, uint32_t size, void *out) { exit(3); }
+uint32_t lie(void *in, uint32_t size, void *out) { return size + 10; }
+uint32_t past(void *in, uint32_t size, void *out) { ((volatile char *)out)[size] = 1; return size; }
+uint32_t forked(void *in, uint32_t size, void *out) { fork(); return 0; }
+uint32_t endless(void *in, uint32_t size, void *out) { for (;;) pause(); }
+
+int32_t version;
+"""

@@ -1,0 +1,156 @@
+"""Native functions on buffers: what they get and give, and what a broken one costs."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gristmill
+from gristmill import Executor, TaskTimeoutError, WorkerLostError, on
+from gristmill.native import Library, LibraryError
+
+from compiled import compile_library, library
+
+__all__ = ["compile_library", "library"]
+
+
+def test_a_buffer_goes_in_and_the_bytes_that_were_written_come_out(library: Library) -> None:
+    echo, twice = library["echo"], library["twice"]
+    with Executor(1) as executor:
+        submit = executor.submit
+        assert submit(echo, b"input").result() == b"input"
+        assert submit(echo, bytearray(b"input")).result() == b"input"
+        assert submit(echo, b"").result() == b""
+        assert submit(twice, b"ab", capacity=4).result() == b"abab"
+        assert submit(library.function("twice", capacity=4), b"ab").result() == b"abab"
+        large = bytes(range(256)) * 4096
+        assert submit(echo, large).result() == large
+        assert list(executor.map(echo, [b"1", b"2", b"3"])) == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i2", "u1", "c16"])
+def test_an_array_goes_in_and_one_of_its_type_comes_out(library: Library, dtype: str) -> None:
+    array = np.arange(12, dtype=dtype).reshape(3, 4)
+    with Executor(1) as executor:
+        found = executor.submit(library["echo"], array).result()
+        assert (found.dtype, found.tolist()) == (array.dtype, array.ravel().tolist())
+        turned = executor.submit(library["echo"], array.T).result()
+        assert turned.tolist() == array.T.ravel().tolist(), "in the order of its items"
+        numbers = executor.submit(library.function("count", dtype="u4"), b"    ").result()
+        assert numbers.tolist() == [1]
+        large = np.arange(500_000.0)
+        assert executor.submit(library["echo"], large).result().tolist() == large.tolist()
+
+
+@pytest.mark.parametrize("given", [[1, 2], "text", 3, None])
+def test_another_input_is_an_error_that_says_what_it_takes(library: Library, given: Any) -> None:
+    with (
+        Executor(1) as executor,
+        pytest.raises(TypeError, match=r"libown.so:echo: the input must be"),
+    ):
+        executor.submit(library["echo"], given).result()
+
+
+def test_wrong_terms_are_errors(library: Library) -> None:
+    with pytest.raises(ValueError, match="capacity"):
+        library.function("echo", capacity=-1)
+    with pytest.raises(TypeError):
+        library.function("echo", dtype="no type")
+    with pytest.raises(TypeError, match="arrays of Python objects"):
+        library["echo"](np.array([object()]))
+    with pytest.raises(
+        LibraryError, match="3 bytes, which is no whole number of items of type float64"
+    ):
+        library.function("echo", dtype=float)(b"abc")
+
+
+def test_statics_live_as_long_as_the_worker_and_are_those_of_all_its_functions(
+    library: Library,
+) -> None:
+    other = pickle.loads(pickle.dumps(library))
+    with Executor(1) as executor:
+        found = [executor.submit(one["count"], b"    ").result()[0] for one in (library, other)]
+        executor.submit(library["crash"], b"").exception()
+        found.append(executor.submit(library["count"], b"    ").result()[0])
+    assert found == [1, 2, 1]
+
+
+def in_task(function: Any, data: bytes) -> Any:
+    return function(data), gristmill.current_executor().submit(function, data).result()
+
+
+@pytest.mark.parametrize("nodes", [None, 1])
+def test_a_native_function_is_a_value_like_others(library: Library, nodes: int | None) -> None:
+    echo = library["echo"]
+    assert pickle.loads(pickle.dumps(echo))(b"here") == b"here"
+    with Executor(1, nodes=None if nodes is None else on.local(nodes)) as executor:
+        assert executor.submit(in_task, echo, b"a").result() == (b"a", b"a")
+        assert executor.submit(lambda data: echo(data) + b"!", b"a").result() == b"a!"
+        first = executor.submit(echo, b"future")
+        assert executor.submit(echo, first).result() == b"future"
+
+
+def test_a_call_leaves_the_interpreter_to_other_threads(library: Library) -> None:
+    gate = bytearray(1)
+    call = threading.Thread(target=library["await"], args=[gate], kwargs={"capacity": 0})
+    call.start()
+    gate[0] = 1
+    call.join()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("crash", f"signal {signal.SIGABRT:d} (SIGABRT)"),
+        ("segfault", f"signal {signal.SIGSEGV:d} (SIGSEGV)"),
+        ("leave", "exited with code 3"),
+        ("lie", "libown.so:lie returned 26 bytes, but its output holds 16"),
+        ("past", f"signal {signal.SIGSEGV:d} (SIGSEGV)"),
+    ],
+)
+def test_a_broken_function_costs_its_own_task(library: Library, name: str, said: str) -> None:
+    file = Library(library._path, guards=name == "past")
+    with Executor(1) as executor:
+        before = executor.submit(file["echo"], b"before")
+        error = executor.submit(file[name], b"sixteen bytes...").exception()
+        after = [executor.submit(file["echo"], b"after") for _ in range(10)]
+        assert before.result() == b"before"
+        assert [one.result() for one in after] == [b"after"] * 10
+    assert isinstance(error, WorkerLostError)
+    assert f"(libown.so:{name}) was lost" in str(error)
+    assert said in str(error)
+
+
+def test_guarded_calls_give_the_same_results(library: Library) -> None:
+    guarded = Library(library._path, guards=True)
+    array = np.arange(1000.0)
+    for size in (0, 1, 4095, 4096, 4097):
+        assert guarded["echo"](bytes(size)) == bytes(size)
+    assert guarded["echo"](array).tolist() == array.tolist()
+
+
+def test_a_function_that_does_not_return_is_stopped(library: Library) -> None:
+    with Executor(1) as executor:
+        stopped = executor.options(timeout=0.3, grace=0.1).submit(library["endless"], b"")
+        assert isinstance(stopped.exception(), TaskTimeoutError)
+        assert executor.submit(library["echo"], b"on").result() == b"on"
+
+
+def append(path: str) -> None:
+    with open(path, "a") as file:
+        file.write("run\n")
+
+
+def test_a_function_that_forks_leaves_no_second_worker(library: Library, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with Executor(1) as executor:
+        executor.submit(library["forked"], b"").exception()
+        for future in [executor.submit(append, str(log)) for _ in range(50)]:
+            future.result()
+    assert log.read_text() == "run\n" * 50

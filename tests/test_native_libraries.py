@@ -1,0 +1,195 @@
+"""Libraries of native functions: what the program is told when it makes one, and how workers load them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from gristmill import Executor, TaskTimeoutError, WorkerLostError, on
+from gristmill.native import Library, LibraryError
+
+from compiled import Compile, compile_library, library
+
+__all__ = ["compile_library", "library"]
+
+#: A function that returns the number that the library was compiled with.
+VERSION = """
+#include <stdint.h>
+uint32_t version(void *in, uint32_t size, void *out) { *(char *)out = VERSION; return 1; }
+"""
+
+
+def test_a_library_names_its_functions(library: Library) -> None:
+    assert library.name == "libown.so"
+    assert set(library.functions) >= {"echo", "twice", "count"}
+    assert list(library) == sorted(library)
+    assert len(library) == len(library.functions)
+    assert "echo" in library
+    assert "version" not in library
+
+
+def test_a_file_that_is_no_library_of_this_machine_is_refused(
+    tmp_path: Path, compile_library: Compile
+) -> None:
+    content = compile_library(VERSION, "-DVERSION=1").read_bytes()
+    other = content[:18] + b"\x15\0" + content[20:]
+    executable = shutil.which("true") or sys.executable
+    for wrong, said in (
+        (b"#!/bin/sh\n", "not begin with the four bytes of an ELF file"),
+        (b"", "not begin with the four bytes"),
+        (content[: len(content) // 2], "it was cut off"),
+        (content[:70], "it was cut off"),
+        (other, r"another machine \(ppc64\)"),
+        (Path(executable).read_bytes(), "it is an executable, not a shared library"),
+    ):
+        file = tmp_path / "wrong.so"
+        file.write_bytes(wrong)
+        with pytest.raises(LibraryError, match=f"(?s)wrong.so: .*{said}"):
+            Library(file)
+    with pytest.raises(LibraryError, match=r"missing\.so cannot be read: No such file"):
+        Library(tmp_path / "missing.so")
+    with pytest.raises(LibraryError, match="cannot be read: Is a directory"):
+        Library(tmp_path)
+    for nothing in (None, 3):
+        with pytest.raises((TypeError, ValueError), match="path"):
+            Library(nothing)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="sequence of paths"):
+        Library(tmp_path, companions="libone.so")
+
+
+def test_a_function_that_is_not_there_is_an_error_that_names_others(
+    library: Library, compile_library: Compile
+) -> None:
+    with pytest.raises(LibraryError, match=r"libown.so has no function eco; it has echo"):
+        library["eco"]
+    with pytest.raises(LibraryError, match=r"version is a variable of libown\.so, not a function"):
+        library["version"]
+    with pytest.raises(LibraryError, match="no function eco"):
+        library.declare("eco", [])
+    compiled = compile_library("int f(int a) { return a; }", suffix=".cc", name="libcc.so")
+    with pytest.raises(LibraryError, match=r'no function f, but _Z1fi, which .* extern "C"'):
+        Library(compiled)["f"]
+    hidden = compile_library("static int f(int a) { return a; } int g;", name="libhidden.so")
+    with pytest.raises(LibraryError, match="no function f: it exports none"):
+        Library(hidden)["f"]
+
+
+@pytest.mark.parametrize("options", ["1", "1, start='spawn'", "1, nodes=on.local(1)"])
+def test_a_library_is_what_its_file_was_when_it_was_made(
+    compile_library: Compile, options: str
+) -> None:
+    versions = []
+    for number in (1, 2, 3):
+        file = compile_library(VERSION, f"-DVERSION={number}", "-Wl,-soname,libown.so")
+        versions.append(Library(file)["version"])
+    file.unlink()
+    executor = eval(f"Executor({options})", {"Executor": Executor, "on": on})
+    with executor:
+        for _ in range(2):
+            found = [executor.submit(one, b".").result() for one in versions]
+            assert found == [b"\1", b"\2", b"\3"], "three libraries of one name in one worker"
+
+
+def test_a_library_brings_those_along_that_it_needs(
+    tmp_path: Path, compile_library: Compile
+) -> None:
+    lowest = compile_library(
+        "int one(void) { return 1; }", "-Wl,-soname,libone.so", name="libone.so"
+    )
+    middle = compile_library(
+        "int one(void); int two(void) { return 2 * one(); }",
+        *("-Wl,-soname,libtwo.so", f"-L{tmp_path}", "-lone"),
+        name="libtwo.so",
+    )
+    needs = compile_library(
+        "#include <stdint.h>\nint two(void);\n"
+        "uint32_t f(void *in, uint32_t size, void *out) { *(char *)out = two(); return 1; }",
+        *(f"-L{tmp_path}", "-ltwo"),
+        name="libneeds.so",
+    )
+    # In any order.
+    whole, lacking = Library(needs, companions=[middle, lowest]), Library(needs)
+    for file in (lowest, middle, needs):
+        file.unlink()
+    with Executor(1) as executor:
+        error = executor.submit(lacking["f"], b".").exception()
+        assert isinstance(error, LibraryError)
+        assert "libneeds.so needs libtwo.so, which is not on this machine" in str(error)
+        assert executor.submit(whole["f"], b".").result() == b"\2"
+
+
+def test_a_worker_has_one_version_of_a_companion(tmp_path: Path, compile_library: Compile) -> None:
+    needing = []
+    for number in (1, 2):
+        companion = compile_library(
+            f"int one(void) {{ return {number}; }}", "-Wl,-soname,libone.so", name="libone.so"
+        )
+        file = compile_library(
+            "#include <stdint.h>\nint one(void);\n"
+            "uint32_t f(void *in, uint32_t size, void *out) { *(char *)out = one(); return 1; }",
+            *(f"-L{tmp_path}", "-lone", f"-Wl,--defsym=unused={number}"),
+            name="libneeds.so",
+        )
+        needing.append(Library(file, companions=[companion])["f"])
+    with Executor(1) as executor:
+        assert executor.submit(needing[0], b".").result() == b"\1"
+        with pytest.raises(
+            LibraryError, match=r"brings libone\.so along, of which this worker has"
+        ):
+            executor.submit(needing[1], b".").result()
+        assert executor.submit(needing[0], b".").result() == b"\1"
+
+
+def test_companions_are_checked_when_the_library_is_made(
+    tmp_path: Path, compile_library: Compile
+) -> None:
+    nameless = compile_library("int one(void) { return 1; }", name="libone.so")
+    named = compile_library("int two;", "-Wl,-soname,libtwo.so", name="libtwo.so")
+    with pytest.raises(LibraryError, match=r"libone.so has no DT_SONAME.*-Wl,-soname,libone.so"):
+        Library(named, companions=[nameless])
+    with pytest.raises(LibraryError, match="two companions have the same DT_SONAME"):
+        Library(named, companions=[named, named])
+    with pytest.raises(LibraryError, match=r"three.so cannot be read"):
+        Library(named, companions=[tmp_path / "three.so"])
+
+
+def test_a_symbol_that_nothing_defines_is_an_error_of_the_task(compile_library: Compile) -> None:
+    file = compile_library(
+        "#include <stdint.h>\nuint32_t no_such(void);\n"
+        "uint32_t f(void *in, uint32_t size, void *out) { return no_such(); }"
+    )
+    with Executor(1) as executor:
+        process = executor.submit(os.getpid).result()
+        with pytest.raises(
+            LibraryError, match=r"libown\.so cannot be loaded: undefined symbol: no_such"
+        ):
+            executor.submit(Library(file)["f"], b"").result()
+        assert executor.submit(os.getpid).result() == process, "no worker is lost"
+
+
+CONSTRUCTOR = """
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((constructor)) static void begin(void) { BEGIN; }
+uint32_t f(void *in, uint32_t size, void *out) { return 0; }
+"""
+
+
+def test_a_library_that_kills_its_worker_as_it_is_loaded_costs_its_tasks_only(
+    compile_library: Compile,
+) -> None:
+    crashing = Library(compile_library(CONSTRUCTOR, "-DBEGIN=abort()"))
+    endless = Library(compile_library(CONSTRUCTOR, "-DBEGIN=for(;;)pause()"))
+    with Executor(1) as executor:
+        lost = executor.submit(crashing["f"], b"").exception()
+        stopped = executor.options(timeout=0.5, grace=0.1).submit(endless["f"], b"").exception()
+        assert executor.submit(abs, -1).result() == 1
+    assert isinstance(lost, WorkerLostError)
+    assert "loading library libown.so" in str(lost)
+    assert isinstance(stopped, TaskTimeoutError)
+    assert "loading library libown.so" in str(stopped)
