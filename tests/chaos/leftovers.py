@@ -30,6 +30,8 @@ class Before:
     folders: tuple[Path, ...]
     descriptors: Counter[str]
     shared_files: frozenset[str]
+    #: Files in memory that other executors of this process have mapped.
+    mapped: frozenset[str]
 
     @classmethod
     def now(cls, folder: Path) -> Before:
@@ -39,6 +41,7 @@ class Before:
             path.mkdir(mode=0o700)
             os.environ[variable] = str(path)
         mark = processes.mark_processes()
+        mapped = frozenset(processes.shared_mappings())
         # What the first executor of a process opens for all.
         with Executor(1) as executor:
             executor.submit(int).result()
@@ -47,6 +50,7 @@ class Before:
             folders,
             Counter(processes.descriptors()),
             frozenset(processes.shared_files()),
+            mapped,
         )
 
     def complaints(self) -> Iterator[Complaint]:
@@ -66,7 +70,11 @@ class Before:
         found = {
             "processes": processes.marked(self.mark),
             "open files": [*(Counter(processes.descriptors()) - self.descriptors).elements()],
-            "mappings of shared memory": processes.shared_mappings(),
+            "mappings of shared memory": [
+                line
+                for file, line in processes.shared_mappings().items()
+                if file not in self.mapped
+            ],
             "files in shared memory": [*(processes.shared_files() - self.shared_files)],
             "temporary files": [
                 str(path)

@@ -86,10 +86,10 @@ def shared_files() -> set[str]:
         return set()
 
 
-def shared_mappings() -> list[str]:
-    """Returns the mappings of the engine's memory files in this process."""
+def shared_mappings() -> dict[str, str]:
+    """Returns a mapping of each of the engine's memory files in this process, by the file's number."""
     lines = Path("/proc/self/maps").read_text().splitlines()
-    return [line for line in lines if "memfd:" in line and "gristmill" in line]
+    return {line.split()[4]: line for line in lines if "memfd:" in line and "gristmill" in line}
 
 
 def private_memory() -> int:
