@@ -18,6 +18,7 @@ from benches.rows.graph import ChainRow, FanRow
 from benches.rows.latency import HotRow, SilenceRow
 from benches.rows.memory import FlatRow, OutstandingRow
 from benches.rows.metg import MetgRow
+from benches.rows.native import NativeRow
 from benches.rows.nested import NestedRow
 from benches.rows.node_loss import LossRow
 from benches.rows.node_trip import TripRow
@@ -41,6 +42,7 @@ ROWS: dict[str, Row] = {
         BagRow(),
         HotRow(),
         NestedRow(),
+        NativeRow(),
         SilenceRow(),
         OutstandingRow(),
         ChainRow(),
