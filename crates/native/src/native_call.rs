@@ -22,6 +22,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for function in [
         wrap_pyfunction!(library_tables, module)?,
         wrap_pyfunction!(call_native, module)?,
+        wrap_pyfunction!(call_native_bytes, module)?,
         wrap_pyfunction!(call_native_guarded, module)?,
         wrap_pyfunction!(call_native_whole, module)?,
     ] {
@@ -56,7 +57,30 @@ pub fn call_native(
         return Err(PyBufferError::new_err("the output is not a contiguous writable buffer"));
     }
     let place = Place { start: output.buf_ptr(), capacity: output.len_bytes() };
-    run(py, address, name, &input, &place)
+    run(py, address, name, &place_of(&input)?, &place)
+}
+
+/// Works as [`call_native`] for bytes: returns what the function wrote. Without a capacity the output holds as many bytes as
+/// the input.
+#[pyfunction]
+#[pyo3(signature = (address, name, input, capacity))]
+pub fn call_native_bytes<'py>(
+    py: Python<'py>,
+    address: usize,
+    name: &str,
+    input: &Bound<'py, PyBytes>,
+    capacity: Option<usize>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let input = input.as_bytes();
+    let capacity = capacity.unwrap_or(input.len());
+    let source = Place { start: input.as_ptr().cast_mut().cast(), capacity: input.len() };
+    let mut output = Vec::new();
+    let reserved = output.try_reserve_exact(capacity);
+    reserved.map_err(|_| PyMemoryError::new_err("there is no memory for an output"))?;
+    output.resize(capacity, 0);
+    let target = Place { start: output.as_mut_ptr().cast(), capacity };
+    let written = run(py, address, name, &source, &target)?;
+    Ok(PyBytes::new(py, &output[..written]))
 }
 
 /// Works as [`call_native`], with an output that ends where memory begins that cannot be written: a function that writes
@@ -73,7 +97,7 @@ pub fn call_native_guarded<'py>(
     let output = GuardedMemory::new(capacity)
         .ok_or_else(|| PyMemoryError::new_err("there is no memory for a guarded output"))?;
     let place = Place { start: output.data.cast(), capacity };
-    let written = run(py, address, name, &input, &place)?;
+    let written = run(py, address, name, &place_of(&input)?, &place)?;
     // SAFETY: the mapping has `capacity` initialized bytes at `data`, of which `written` are no more; no thread of this
     // module writes to it now.
     let bytes = unsafe { std::slice::from_raw_parts(output.data, written) };
@@ -136,17 +160,15 @@ pub fn call_native_whole<'py>(
     capacity: usize,
 ) -> PyResult<(i32, Bound<'py, PyByteArray>, String)> {
     let input = PyUntypedBuffer::get(input)?;
-    if !input.is_c_contiguous() {
-        return Err(PyBufferError::new_err("the input is not a contiguous buffer"));
-    }
+    let source = place_of(&input)?;
     let output = PyByteArray::new_with(py, capacity, |_| Ok(()))?;
     let mut allocated: Vec<u8> = Vec::new();
     let mut error = [0_u8; ERROR_SIZE];
     let first = output.data().cast::<c_void>();
     let mut call = NativeCall {
         size: size_of::<NativeCall>() as u64,
-        input: input.buf_ptr(),
-        input_size: input.len_bytes() as u64,
+        input: source.start,
+        input_size: source.capacity as u64,
         output: first,
         output_capacity: capacity as u64,
         output_size: 0,
@@ -182,30 +204,35 @@ pub fn call_native_whole<'py>(
     Ok((status, output, text))
 }
 
-/// The memory of an output.
+/// The memory of an input or an output.
 struct Place {
     start: *mut c_void,
     capacity: usize,
 }
 
-/// Calls the function without the interpreter's lock.
+/// Returns the memory of a contiguous buffer.
+fn place_of(buffer: &PyUntypedBuffer) -> PyResult<Place> {
+    if !buffer.is_c_contiguous() {
+        return Err(PyBufferError::new_err("the input is not a contiguous buffer"));
+    }
+    Ok(Place { start: buffer.buf_ptr(), capacity: buffer.len_bytes() })
+}
+
+/// Calls the function without the interpreter's lock. The memory of both places stays valid meanwhile.
 fn run(
     py: Python<'_>,
     address: usize,
     name: &str,
-    input: &PyUntypedBuffer,
+    input: &Place,
     output: &Place,
 ) -> PyResult<usize> {
-    if !input.is_c_contiguous() {
-        return Err(PyBufferError::new_err("the input is not a contiguous buffer"));
-    }
-    let size = u32::try_from(input.len_bytes()).map_err(|_| {
+    let size = u32::try_from(input.capacity).map_err(|_| {
         PyValueError::new_err(format!(
             "{name}: the input has {} bytes; functions of this interface take less than 4 GiB",
-            input.len_bytes()
+            input.capacity
         ))
     })?;
-    let start = input.buf_ptr() as usize;
+    let start = input.start as usize;
     let (end, capacity) = (output.start as usize, output.capacity);
     let written = py.detach(|| {
         // SAFETY: the caller passes the address of a function of this interface. Both memory areas stay valid during

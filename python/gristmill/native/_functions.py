@@ -67,12 +67,16 @@ class Function(Symbol):
     def __init__(self, file: LibraryFile, name: str, terms: Terms) -> None:
         super().__init__(file, name)
         self._terms = terms
+        self._is_plain = terms.dtype is None and not terms.guards and not terms.is_whole
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._file, self.__name__, self._terms)
 
     def __call__(self, data: Any, /, *, capacity: int | None = None) -> Any:
         """Calls the function, and returns what it has written."""
+        if capacity is None and type(data) is bytes and self._is_plain:
+            address = self._place or self._address()
+            return _native.call_native_bytes(address, self.__qualname__, data, self._terms.capacity)
         numpy: Any = sys.modules.get("numpy")
         is_array = numpy is not None and isinstance(data, numpy.ndarray)
         if is_array:
