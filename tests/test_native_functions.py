@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import gristmill
-from gristmill import Executor, TaskTimeoutError, WorkerLostError, on
+from gristmill import Executor, TaskTimeoutError, WorkerLostError, on, parsl
 from gristmill.native import Library, LibraryError
 
 from compiled import compile_library, library
@@ -154,3 +154,20 @@ def test_a_function_that_forks_leaves_no_second_worker(library: Library, tmp_pat
         for future in [executor.submit(append, str(log)) for _ in range(50)]:
             future.result()
     assert log.read_text() == "run\n" * 50
+
+
+def setup() -> dict[str, int]:
+    return {"a": 1}
+
+
+def test_native_functions_run_in_contexts_leases_and_parsl_apps(library: Library) -> None:
+    echo = library["echo"]
+    with Executor(1) as executor:
+        bound = executor.options(context=gristmill.Context(setup))
+        assert bound.submit(echo, b"context").result() == b"context"
+    with gristmill.Lease(max_workers=1) as lease:
+        assert lease.submit(echo, b"lease").result() == b"lease"
+    app = parsl.python_app(echo)
+    executors = [parsl.HighThroughputExecutor(max_workers_per_node=1)]
+    with parsl.load(parsl.Config(executors=executors)):
+        assert app(b"app").result() == b"app"
