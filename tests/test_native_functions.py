@@ -15,7 +15,7 @@ import gristmill
 from gristmill import Executor, TaskTimeoutError, WorkerLostError, on, parsl
 from gristmill.native import Library, LibraryError
 
-from compiled import compile_library, library
+from compiled import Compile, compile_library, library
 
 __all__ = ["compile_library", "library"]
 
@@ -125,6 +125,45 @@ def test_a_broken_function_costs_its_own_task(library: Library, name: str, said:
     assert isinstance(error, WorkerLostError)
     assert f"(libown.so:{name}) was lost" in str(error)
     assert said in str(error)
+
+
+THROWING = """
+#include <cstdint>
+#include <stdexcept>
+extern "C" uint32_t throwing(void *, uint32_t, void *) { throw std::runtime_error("no"); }
+"""
+
+
+def test_an_exception_that_leaves_a_function_costs_its_own_task(
+    compile_library: Compile,
+) -> None:
+    throwing = Library(compile_library(THROWING, suffix=".cc"))["throwing"]
+    with Executor(1) as executor:
+        error = executor.submit(throwing, b"").exception()
+        assert executor.submit(abs, -1).result() == 1
+    assert isinstance(error, WorkerLostError)
+    assert "(libown.so:throwing) was lost" in str(error)
+    assert "SIGABRT" in str(error)
+
+
+THREADED = """
+#include <pthread.h>
+#include <stdint.h>
+#include <unistd.h>
+static void *stay(void *unused) { for (;;) pause(); }
+uint32_t start(void *in, uint32_t size, void *out) {
+    pthread_t thread;
+    *(char *)out = (char)pthread_create(&thread, 0, stay, 0);
+    return 1;
+}
+"""
+
+
+def test_a_thread_that_a_function_leaves_holds_no_worker(compile_library: Compile) -> None:
+    start = Library(compile_library(THREADED, "-pthread"))["start"]
+    with Executor(1) as executor:
+        assert [executor.submit(start, b".").result() for _ in range(3)] == [b"\0"] * 3
+        assert executor.submit(abs, -1).result() == 1
 
 
 def test_guarded_calls_give_the_same_results(library: Library) -> None:
