@@ -69,6 +69,10 @@ uint32_t crash(void *in, uint32_t size, void *out) { abort(); }
 uint32_t segfault(void *in, uint32_t size, void *out) { *(volatile int *)8 = 1; return 0; }
 uint32_t leave(void *in, uint32_t size, void *out) { exit(3); }
 uint32_t lie(void *in, uint32_t size, void *out) { return size + 10; }
+uint32_t lie_later(void *in, uint32_t size, void *out) {
+    memcpy(out, in, size);
+    return *(char *)in == '!' ? size + 10 : size;
+}
 uint32_t past(void *in, uint32_t size, void *out) { ((volatile char *)out)[size] = 1; return size; }
 uint32_t forked(void *in, uint32_t size, void *out) { fork(); return 0; }
 uint32_t endless(void *in, uint32_t size, void *out) { for (;;) pause(); }

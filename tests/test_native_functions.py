@@ -166,6 +166,28 @@ def test_a_thread_that_a_function_leaves_holds_no_worker(compile_library: Compil
         assert executor.submit(abs, -1).result() == 1
 
 
+def test_bytes_of_any_size_go_in_and_come_out_again_and_again(library: Library) -> None:
+    echo, twice = library["echo"], library.function("twice", capacity=600)
+    with Executor(1) as executor:
+        for size in (0, 1, 255, 256, 257, 5_000, 20_000, 70_000):
+            given = bytes(range(256)) * (size // 256) + bytes(size % 256)
+            found = [executor.submit(echo, given).result() for _ in range(3)]
+            assert found == [given] * 3
+        assert [executor.submit(twice, b"ab").result() for _ in range(3)] == [b"abab"] * 3
+        calls = [bytes([number % 256]) * (number % 300) for number in range(2_000)]
+        assert list(executor.map(echo, calls)) == calls
+
+
+def test_a_function_that_lies_later_costs_its_own_task(library: Library) -> None:
+    later = library["lie_later"]
+    with Executor(1) as executor:
+        assert [executor.submit(later, b"ok").result() for _ in range(3)] == [b"ok"] * 3
+        error = executor.submit(later, b"!").exception()
+        assert executor.submit(later, b"ok").result() == b"ok"
+    assert isinstance(error, WorkerLostError)
+    assert "libown.so:lie_later returned 11 bytes, but its output holds 1" in str(error)
+
+
 def test_guarded_calls_give_the_same_results(library: Library) -> None:
     guarded = Library(library._path, guards=True)
     array = np.arange(1000.0)

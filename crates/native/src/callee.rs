@@ -26,15 +26,30 @@ use crate::codec::{
     Arguments, ArrayTypes, EncodeResult, ParentValues, decode_call, decode_scalars, decode_value,
     encode_scalar, encode_value, malformed, pickle_value,
 };
+use crate::direct_call::DirectCall;
 use crate::function::SharedCache;
 use crate::loading::Loading;
 use crate::object::Owned;
 
 /// A function as known to this worker.
 enum Known {
-    Callable(Py<PyAny>),
+    Callable(Callable),
     /// Not loaded: no call has tried yet, or each one failed. The next call tries.
     Defined(Definition),
+}
+
+/// A loaded function.
+struct Callable {
+    function: Py<PyAny>,
+    /// Its native function, if that can be called without Python.
+    direct: Option<Rc<DirectCall>>,
+}
+
+impl Callable {
+    fn new(function: &Bound<'_, PyAny>) -> Self {
+        let direct = DirectCall::of(function).map(Rc::new);
+        Self { function: function.clone().unbind(), direct }
+    }
 }
 
 /// The bytes that a function is loaded from.
@@ -147,7 +162,17 @@ impl PythonCallee {
         call: &TaskCall<'_>,
         out: &mut Vec<u8>,
     ) -> Result<bool, Box<Failure>> {
-        let function = self.find(py, call.function)?;
+        let (function, direct) = self.find(py, call.function)?;
+        if let Some(direct) = direct
+            && !call.arena
+            && self.has_grant_of(call)
+            && direct.try_run(py, call.payload, out)
+        {
+            if self.is_forked() {
+                crate::forked::leave(py, None);
+            }
+            return Ok(false);
+        }
         let spare = self.arguments.borrow_mut().pop();
         let mut arguments = spare.unwrap_or_else(Arguments::new);
         let result = self.run(py, &function, call, &mut arguments);
@@ -183,7 +208,7 @@ impl PythonCallee {
         call: &TaskCall<'_>,
         arguments: &mut Arguments,
     ) -> Result<Owned, Box<Failure>> {
-        if call.grant != self.grant.get() || *call.places != **self.places.borrow() {
+        if !self.has_grant_of(call) {
             self.apply_grant(py, call.grant, call.places)?;
         }
         if call.arena || !decode_scalars(py, call.payload, arguments) {
@@ -196,6 +221,12 @@ impl PythonCallee {
         // SAFETY: `py` proves that the interpreter is held, and the caller's reference keeps the function alive.
         let result = unsafe { arguments.call(function.as_ptr()) };
         Ok(Owned::or_raise(py, result)?)
+    }
+
+    /// Returns whether the process was told of a call's grant.
+    #[inline]
+    fn has_grant_of(&self, call: &TaskCall<'_>) -> bool {
+        call.grant == self.grant.get() && *call.places == **self.places.borrow()
     }
 
     /// Tells libraries and programs in this process which GPUs and cores the task has.
@@ -228,17 +259,22 @@ impl PythonCallee {
         decoded
     }
 
-    /// Returns an owned reference to a function, because a definition that arrives during the call may move the table.
+    /// Returns an owned reference to a function, because a definition that arrives during the call may move the table,
+    /// and its native function if there is one. The first call of a native function goes through Python.
     #[inline]
-    fn find(&self, py: Python<'_>, function: FunctionId) -> Result<Owned, Box<Failure>> {
+    fn find(
+        &self,
+        py: Python<'_>,
+        function: FunctionId,
+    ) -> Result<(Owned, Option<Rc<DirectCall>>), Box<Failure>> {
         let definition = match self.functions.borrow().get(function.0 as usize) {
-            Some(Some(Known::Callable(function))) => {
-                return Ok(Owned::from_bound(function.bind(py).clone()));
+            Some(Some(Known::Callable(Callable { function, direct }))) => {
+                return Ok((Owned::from_bound(function.bind(py).clone()), direct.clone()));
             }
             Some(Some(Known::Defined(definition))) => Some(definition.clone()),
             _ => None,
         };
-        self.load(py, function, definition)
+        Ok((self.load(py, function, definition)?, None))
     }
 
     /// Loads a function within its first call, which is charged with the cost and any failure. A failure is not cached.
@@ -269,7 +305,7 @@ impl PythonCallee {
         match loaded {
             Ok(callable) => {
                 if let Some(place) = place {
-                    *place = Known::Callable(callable.clone().unbind());
+                    *place = Known::Callable(Callable::new(&callable));
                 }
                 Ok(Owned::from_bound(callable))
             }

@@ -8,6 +8,7 @@ mod attached;
 mod callee;
 mod codec;
 mod collector;
+mod direct_call;
 mod double_fork;
 mod engine;
 mod error;

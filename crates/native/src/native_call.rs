@@ -57,7 +57,7 @@ pub fn call_native(
         return Err(PyBufferError::new_err("the output is not a contiguous writable buffer"));
     }
     let place = Place { start: output.buf_ptr(), capacity: output.len_bytes() };
-    run(py, address, name, &place_of(&input)?, &place)
+    try_run(py, address, name, &place_of(&input)?, &place)
 }
 
 /// Works as [`call_native`] for bytes: returns what the function wrote. Without a capacity the output holds as many bytes as
@@ -73,14 +73,32 @@ pub fn call_native_bytes<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let input = input.as_bytes();
     let capacity = capacity.unwrap_or(input.len());
-    let source = Place { start: input.as_ptr().cast_mut().cast(), capacity: input.len() };
+    if u32::try_from(input.len()).is_err() {
+        return Err(too_long(name, input.len()));
+    }
     let mut output = Vec::new();
     let reserved = output.try_reserve_exact(capacity);
     reserved.map_err(|_| PyMemoryError::new_err("there is no memory for an output"))?;
     output.resize(capacity, 0);
-    let target = Place { start: output.as_mut_ptr().cast(), capacity };
-    let written = run(py, address, name, &source, &target)?;
+    let written = call_on_bytes(py, address, name, input, &mut output);
     Ok(PyBytes::new(py, &output[..written]))
+}
+
+/// Calls a native function without the interpreter's lock, and returns the number of bytes that it wrote. The input has
+/// less than 4 GiB.
+#[inline]
+pub fn call_on_bytes(
+    py: Python<'_>,
+    address: usize,
+    name: &str,
+    input: &[u8],
+    output: &mut [u8],
+) -> usize {
+    #[expect(clippy::cast_possible_truncation, reason = "the caller has looked")]
+    let size = input.len() as u32;
+    let source = Place { start: input.as_ptr().cast_mut().cast(), capacity: input.len() };
+    let target = Place { start: output.as_mut_ptr().cast(), capacity: output.len() };
+    run(py, address, name, (&source, size), &target)
 }
 
 /// Works as [`call_native`], with an output that ends where memory begins that cannot be written: a function that writes
@@ -97,7 +115,7 @@ pub fn call_native_guarded<'py>(
     let output = GuardedMemory::new(capacity)
         .ok_or_else(|| PyMemoryError::new_err("there is no memory for a guarded output"))?;
     let place = Place { start: output.data.cast(), capacity };
-    let written = run(py, address, name, &place_of(&input)?, &place)?;
+    let written = try_run(py, address, name, &place_of(&input)?, &place)?;
     // SAFETY: the mapping has `capacity` initialized bytes at `data`, of which `written` are no more; no thread of this
     // module writes to it now.
     let bytes = unsafe { std::slice::from_raw_parts(output.data, written) };
@@ -218,20 +236,32 @@ fn place_of(buffer: &PyUntypedBuffer) -> PyResult<Place> {
     Ok(Place { start: buffer.buf_ptr(), capacity: buffer.len_bytes() })
 }
 
-/// Calls the function without the interpreter's lock. The memory of both places stays valid meanwhile.
-fn run(
+fn too_long(name: &str, size: usize) -> PyErr {
+    PyValueError::new_err(format!(
+        "{name}: the input has {size} bytes; functions of this interface take less than 4 GiB"
+    ))
+}
+
+/// Works as [`run`], for an input whose size is not known to fit.
+fn try_run(
     py: Python<'_>,
     address: usize,
     name: &str,
     input: &Place,
     output: &Place,
 ) -> PyResult<usize> {
-    let size = u32::try_from(input.capacity).map_err(|_| {
-        PyValueError::new_err(format!(
-            "{name}: the input has {} bytes; functions of this interface take less than 4 GiB",
-            input.capacity
-        ))
-    })?;
+    let size = u32::try_from(input.capacity).map_err(|_| too_long(name, input.capacity))?;
+    Ok(run(py, address, name, (input, size), output))
+}
+
+/// Calls the function without the interpreter's lock. The memory of both places stays valid meanwhile.
+fn run(
+    py: Python<'_>,
+    address: usize,
+    name: &str,
+    (input, size): (&Place, u32),
+    output: &Place,
+) -> usize {
     let start = input.start as usize;
     let (end, capacity) = (output.start as usize, output.capacity);
     let written = py.detach(|| {
@@ -247,7 +277,7 @@ fn run(
     if written > capacity {
         abort(name, written as u64, capacity as u64);
     }
-    Ok(written)
+    written
 }
 
 /// Ends the process: a function has written past its output.

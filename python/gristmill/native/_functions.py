@@ -99,6 +99,12 @@ class Function(Symbol):
             )
         return _numpy().frombuffer(written, dtype)
 
+    def _direct_call(self) -> tuple[int, str, int | None] | None:
+        """Returns the address, the name and the capacity for a worker that calls the function without Python."""
+        if not self._is_plain:
+            return None
+        return self._address(), self.__qualname__, self._terms.capacity
+
     def _run(self, data: Any, capacity: int) -> Any:
         address = self._address()
         found: bytes | bytearray

@@ -30,7 +30,7 @@ pub use encode::{ParentSink, encode_call, encode_value};
 pub use outcome::{EncodeResult, malformed};
 pub use pickle::{pickle_call, pickle_value};
 pub use probe::{call_payload, decode_payload, encode_payload};
-pub use scalar::encode_scalar;
+pub use scalar::{decode_only_bytes, encode_bytes, encode_scalar};
 
 /// First byte of each encoded value.
 mod tag {

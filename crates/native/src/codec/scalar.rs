@@ -59,6 +59,34 @@ unsafe fn encode_integer(object: *mut ffi::PyObject, out: &mut Vec<u8>) -> bool 
     true
 }
 
+/// Returns the bytes that are the only argument of a call; `None` for any other call, and for bytes that lie in a block.
+#[inline]
+pub fn decode_only_bytes(payload: &[u8]) -> Option<&[u8]> {
+    let (size, bytes) = match payload {
+        [tag::CALL, 1, 0, tag::BYTES8, size, bytes @ ..] => (usize::from(*size), bytes),
+        [tag::CALL, 1, 0, tag::BYTES, rest @ ..] => {
+            let (size, bytes) = rest.split_first_chunk()?;
+            (u32::from_le_bytes(*size) as usize, bytes)
+        }
+        _ => return None,
+    };
+    (bytes.len() == size).then_some(bytes)
+}
+
+/// Appends the encoding of bytes that are short enough for a payload without blocks.
+#[inline]
+pub fn encode_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    if let Ok(short) = u8::try_from(bytes.len()) {
+        out.extend_from_slice(&[tag::BYTES8, short]);
+    } else {
+        #[expect(clippy::cast_possible_truncation, reason = "a payload is shorter")]
+        let size = bytes.len() as u32;
+        out.push(tag::BYTES);
+        out.extend_from_slice(&size.to_le_bytes());
+    }
+    out.extend_from_slice(bytes);
+}
+
 /// Creates the scalar at the front of `bytes`. Returns a new reference, or null with an exception set, and the size in
 /// bytes. Returns `None` if `bytes` do not begin with a scalar.
 ///
