@@ -18,6 +18,7 @@ from gristmill import (
     _options,
     _resources,
     _serving,
+    _shared_tracker,
     _starting,
     _worker_environment,
 )
@@ -248,6 +249,8 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         _refuse_at_end()
         if self._made_at is not None:
             _warn_in_task(self._made_at, self._max_workers)
+        if self._placement is None:
+            _shared_tracker.start()
         # All workers need the pickling modules at once. Loaded before the fork, they are in memory only once.
         needs_pickling = self._steps.initializer[
             0

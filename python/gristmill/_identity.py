@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
+from gristmill import _shared_tracker
 from gristmill._when_imported import when_imported
 
 TYPE_CHECKING = False
@@ -52,6 +53,7 @@ def adopt(key: bytes) -> None:
     if "GRISTMILL_NODE" in os.environ:
         name += f"@{os.uname().nodename}.{os.environ['GRISTMILL_KEEPER']}"
     when_imported(_PROCESS, lambda process: _be_child(process, name, (int(slot) + 1,), key))
+    when_imported(_shared_tracker.MODULE, lambda module: _shared_tracker.share(module, _parent()))
     when_imported("logging", lambda logging: _name_records(logging, name))
 
 

@@ -1,0 +1,75 @@
+"""The resource tracker of ``multiprocessing``, which a worker shares with its program.
+
+The tracker is a process. When a program ends, it removes the shared memory and the semaphores that the program has
+left. Processes that ``multiprocessing`` itself starts share it too. A worker with a tracker of its own would, when the
+worker ends, lose blocks that the program still uses.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+MODULE = "multiprocessing.resource_tracker"
+#: The command line of a tracker. The number is that of its end of the pipe on which it is told of resources.
+_COMMAND = re.compile(rb"from multiprocessing\.resource_tracker import main; ?main\((\d+)\)")
+
+
+def start() -> None:
+    """Starts the tracker of this program if the program has loaded its module, so that workers can share it."""
+    tracker = sys.modules.get(MODULE)
+    if tracker is not None:
+        tracker.ensure_running()
+
+
+def share(module: Any, program: int) -> None:
+    """Makes this worker's tracker that of the program, once it is needed. If that has none, this worker starts one."""
+    tracker = module._resource_tracker
+
+    def found(method: Any) -> Any:
+        """Makes a method that looks for the program's tracker first."""
+
+        def call(*args: Any) -> Any:
+            if tracker._fd is None:
+                tracker._fd = _pipe_of(program)
+            return method(*args)
+
+        return call
+
+    # Later versions of Python do not run the tracker by the first method where they tell it of a resource.
+    tracker.ensure_running = module.ensure_running = found(tracker.ensure_running)
+    tracker._send = found(tracker._send)
+
+
+def _pipe_of(program: int) -> int | None:
+    """Opens the pipe to the tracker of a program; ``None`` if there is no tracker, or if it just ends."""
+    for process in _children(program):
+        try:
+            with open(f"/proc/{process}/cmdline", "rb") as file:
+                found = _COMMAND.search(file.read())
+            if found is not None:
+                end = int(found[1])
+                return os.open(f"/proc/{process}/fd/{end}", os.O_WRONLY | os.O_CLOEXEC)
+        except OSError:  # it has ended
+            continue
+    return None
+
+
+def _children(process: int) -> Iterator[int]:
+    try:
+        threads = os.listdir(f"/proc/{process}/task")
+    except OSError:
+        return
+    for thread in threads:
+        try:
+            with open(f"/proc/{process}/task/{thread}/children") as file:
+                children = file.read().split()
+        except OSError:  # the thread has ended
+            continue
+        yield from map(int, children)
