@@ -61,7 +61,9 @@ def test_a_number_above_one_is_better_whatever_is_measured() -> None:
 def test_two_percent_more_instructions_are_allowed(
     base: list[float], head: list[float], verdict: str
 ) -> None:
-    assert instructions.verdict(estimate(gains(base, head, "lower"))) == verdict
+    found = estimate(gains(base, head, "lower"))
+    assert instructions.verdict(found, estimate([0.99, 1.0, 1.01])) == verdict
+    assert instructions.verdict(found, estimate([0.97, 1.0, 1.01])) == "not resolved"
 
 
 def test_the_instructions_of_a_process_are_its_total(tmp_path: Path) -> None:

@@ -116,7 +116,9 @@ def counted(keys: list[str], base: Build, head: Build) -> list[tuple[str, ...]]:
     builds = dict(zip(Comparison.SIDES, (base, head, head), strict=True))
     for key in keys:
         found, same = instructions.compare(counter, key, builds)
-        lines.append((f"{key} instructions", str(same), str(found), instructions.verdict(found)))
+        lines.append(
+            (f"{key} instructions", str(same), str(found), instructions.verdict(found, same))
+        )
     return lines
 
 
