@@ -23,7 +23,8 @@ fn main() {
 /// Builds the keeper in a separate target folder, because cargo locks the one in use. Always makes a release build: the
 /// keeper is small and runs for days.
 fn build_keeper(target: &Path, image: &Path) {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../keeper");
+    let manifest =
+        PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../keeper");
     for source in ["keeper/src", "keeper/Cargo.toml", "wire/src", "sync/src", "machine/src"] {
         println!("cargo::rerun-if-changed={}", manifest.join("..").join(source).display());
     }
