@@ -8,7 +8,6 @@ worker ends, lose blocks that the program still uses.
 from __future__ import annotations
 
 import os
-import re
 import sys
 
 TYPE_CHECKING = False
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 MODULE = "multiprocessing.resource_tracker"
 #: The command line of a tracker. The number is that of its end of the pipe on which it is told of resources.
-_COMMAND = re.compile(rb"from multiprocessing\.resource_tracker import main; ?main\((\d+)\)")
+_COMMAND = rb"from multiprocessing\.resource_tracker import main; ?main\((\d+)\)"
 
 
 def start() -> None:
@@ -49,10 +48,12 @@ def share(module: Any, program: int) -> None:
 
 def _pipe_of(program: int) -> int | None:
     """Opens the pipe to the tracker of a program; ``None`` if there is no tracker, or if it just ends."""
+    import re
+
     for process in _children(program):
         try:
             with open(f"/proc/{process}/cmdline", "rb") as file:
-                found = _COMMAND.search(file.read())
+                found = re.search(_COMMAND, file.read())
             if found is not None:
                 end = int(found[1])
                 return os.open(f"/proc/{process}/fd/{end}", os.O_WRONLY | os.O_CLOEXEC)

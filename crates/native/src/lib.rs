@@ -17,6 +17,7 @@ mod function;
 mod future;
 mod huge_pages;
 mod image;
+mod interrupt;
 mod job_signals;
 mod journal;
 mod lent;
@@ -135,7 +136,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(serve::become_a_worker, module)?)?;
     job_signals::add_to(module)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
-    module.add_function(wrap_pyfunction!(serve::is_interrupted, module)?)?;
+    module.add_function(wrap_pyfunction!(interrupt::is_interrupted, module)?)?;
     module.add_function(wrap_pyfunction!(serve::tell_left, module)?)?;
     module.add_function(wrap_pyfunction!(forked::generation, module)?)?;
     module.add_function(wrap_pyfunction!(forked::notices_clone, module)?)?;

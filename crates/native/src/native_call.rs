@@ -146,7 +146,7 @@ struct NativeCall {
 }
 
 extern "C" fn is_cancelled(_: *const NativeCall) -> i32 {
-    crate::serve::is_cancelled().into()
+    crate::interrupt::is_cancelled().into()
 }
 
 /// Makes another output for a call.

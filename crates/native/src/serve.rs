@@ -1,6 +1,5 @@
 //! The entry of a worker process, called by `gristmill._zygote`.
 
-use std::cell::RefCell;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
@@ -8,18 +7,14 @@ use gristmill_keeper::{TaskMark, WorkerKey, WorkerSetup, become_worker};
 use std::sync::Arc;
 
 use gristmill_shm::{Segment, WorkerArena};
-use gristmill_worker::{CurrentTask, Window, Worker, WorkerOptions};
+use gristmill_worker::{Window, Worker, WorkerOptions};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::callee::PythonCallee;
-
-thread_local! {
-    /// The running task for the interrupt handler; set while a worker runs on this thread.
-    static RUNNING: RefCell<Option<CurrentTask>> = const { RefCell::new(None) };
-}
+use crate::interrupt::set_running;
 
 /// Makes this new process a worker: bound to its keeper, in a session of its own, writing to its stderr pipe.
 #[pyfunction]
@@ -69,7 +64,7 @@ pub fn serve(
     let callee = PythonCallee::new(py, Arc::clone(&arena), ends.control.clone(), mark)?;
     let worker = Rc::new(Worker::new(ends, arena, callee, options));
     crate::nested::set_worker(&worker);
-    RUNNING.set(Some(worker.running()));
+    set_running(Some(worker.running()));
     let failure: Option<String> = initialize.call0()?.extract()?;
     worker.announce(failure.as_deref()).map_err(|error| broken(error.to_string()))?;
     if failure.is_some() {
@@ -109,17 +104,6 @@ fn stack_max() -> usize {
 /// while. Returns whether it told the client.
 #[pyfunction]
 pub fn tell_left() -> bool {
-    RUNNING.set(None);
+    set_running(None);
     crate::nested::take_worker().is_some_and(|worker| worker.tell_left())
-}
-
-/// Returns whether an interrupt of the task that runs in this thread is requested.
-pub fn is_cancelled() -> bool {
-    RUNNING.with_borrow(|running| running.as_ref().is_some_and(CurrentTask::is_interrupted))
-}
-
-/// Returns whether an interrupt of the running task is requested, once. The handler of the interrupt signal calls this.
-#[pyfunction]
-pub fn is_interrupted() -> bool {
-    RUNNING.with_borrow(|running| running.as_ref().is_some_and(CurrentTask::take_interrupt))
 }
