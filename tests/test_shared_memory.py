@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
@@ -69,6 +70,30 @@ def test_workers_start_no_tracker_beside_the_programs() -> None:
     resource_tracker.ensure_running()
     with Executor(2) as executor:
         assert executor.submit(tracker).result() is None
+
+
+def test_what_a_task_leaves_is_removed_when_the_worker_has_a_tracker_of_its_own(
+    script: Script,
+) -> None:
+    printed = script.run(
+        """
+        import sys
+
+        from gristmill import Executor
+
+        def made():
+            from multiprocessing.shared_memory import SharedMemory
+
+            return SharedMemory(create=True, size=4096).name
+
+        with Executor(1) as executor:
+            print(executor.submit(made).result())
+        assert "multiprocessing.resource_tracker" not in sys.modules
+        """
+    )
+    # The tracker notices the end of the worker, and then removes the block.
+    while Path("/dev/shm", printed.strip()).exists():
+        time.sleep(0.001)
 
 
 def test_what_a_task_leaves_is_removed_when_the_program_ends(script: Script) -> None:

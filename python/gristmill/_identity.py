@@ -54,6 +54,7 @@ def adopt(key: bytes) -> None:
         name += f"@{os.uname().nodename}.{os.environ['GRISTMILL_KEEPER']}"
     when_imported(_PROCESS, lambda process: _be_child(process, name, (int(slot) + 1,), key))
     when_imported(_shared_tracker.MODULE, lambda module: _shared_tracker.share(module, _parent()))
+    when_imported(_shared_tracker.STARTER, _shared_tracker.keep)
     when_imported("logging", lambda logging: _name_records(logging, name))
 
 

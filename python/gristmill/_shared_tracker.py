@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 MODULE = "multiprocessing.resource_tracker"
+#: The module with the function that starts trackers, those of loky too.
+STARTER = "multiprocessing.util"
+#: The program that sets a variable for another one.
+_ENV = b"/usr/bin/env"
+_MAIN = b"resource_tracker import main"
 #: The command line of a tracker. The number is that of its end of the pipe on which it is told of resources.
 _COMMAND = rb"from multiprocessing\.resource_tracker import main; ?main\((\d+)\)"
 
@@ -44,6 +49,23 @@ def share(module: Any, program: int) -> None:
     # Later versions of Python do not run the tracker by the first method where they tell it of a resource.
     tracker.ensure_running = module.ensure_running = found(tracker.ensure_running)
     tracker._send = found(tracker._send)
+
+
+def keep(util: Any) -> None:
+    """Lets the trackers that this worker starts, also those of other libraries, outlive the worker.
+
+    A tracker ends by itself once all processes that told it of resources have ended. Killed with its worker, it would
+    leave what it tracks.
+    """
+    spawn = util.spawnv_passfds
+
+    def spawnv_passfds(path: Any, args: Any, passfds: Any) -> int:
+        if os.path.exists(_ENV) and any(_MAIN in os.fsencode(one) for one in args):
+            path, args = _ENV, [b"env", b"GRISTMILL_KEEP=1", os.fsencode(path), *args[1:]]
+        process: int = spawn(path, args, passfds)
+        return process
+
+    util.spawnv_passfds = spawnv_passfds
 
 
 def _pipe_of(program: int) -> int | None:
