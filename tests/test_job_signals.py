@@ -8,6 +8,7 @@ import signal
 import subprocess
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -86,7 +87,9 @@ def run_while_all_are_signalled(
     if answer:
         assert program.stdout.readline() == answer
     for process in below:
-        os.kill(process, number)
+        # A zygote may replace a process that it has forked ahead.
+        with suppress(ProcessLookupError):
+            os.kill(process, number)
     gate.open()
     said = program.stdout.readline()
     if said != "completed\n":
@@ -176,7 +179,8 @@ def test_a_signal_that_the_program_waits_for_ends_no_task(script: Script, gate: 
     program.send_signal(signal.SIGTERM)
     assert program.stdout.readline() == "heard\n"
     for process in below:
-        os.kill(process, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGTERM)
     program.send_signal(signal.SIGTERM)
     gate.open()
     _, errors = program.communicate()
