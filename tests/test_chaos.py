@@ -138,11 +138,12 @@ def judged(
     notes: Sequence[Note],
     workers_lost: int = 100,
     deaths_max: int = 100,
+    mode: Mode = Mode.LOCAL,
 ) -> list[str]:
     """Judges a campaign of these tasks; returns the complaints."""
     evidence = evidence_of(notes)
     plan_of = plans.__getitem__
-    case = Case(Mode.LOCAL, plan_of, outcomes, evidence, workers_lost, deaths_max)
+    case = Case(mode, plan_of, outcomes, evidence, workers_lost, deaths_max)
     return [complaint.text for complaint in judge(case)]
 
 
@@ -296,6 +297,18 @@ def test_what_is_left_at_the_end_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     assert f"1 processes are left at the end:\n    {left.pid} sleep 600" in found
     assert str(tmp_path / "opened") in found
     assert str(tmp_path / "tmp" / "forgotten") in found
+
+
+def test_a_node_can_be_lost_with_a_task_and_the_one_behind_it() -> None:
+    ends = [LOST, Outcome(Ending.DEPENDENCY_FAILED)]
+    notes = [B, E, Note(1, BEGIN, 7)]
+    assert judged([PLAIN, AFTER], ends, notes, mode=Mode.NODES) == []
+    (text,) = judged([PLAIN, AFTER], ends, notes)
+    assert "it ran although a task among its arguments failed" in text
+    raised = [Outcome(Ending.RAISED), Outcome(Ending.DEPENDENCY_FAILED)]
+    plans = [TaskPlan(0, Kind.RAISE), AFTER]
+    (text,) = judged(plans, raised, notes, mode=Mode.NODES)
+    assert "it ran although a task among its arguments failed" in text
 
 
 def test_growing_memory_is_a_broken_rule() -> None:

@@ -103,7 +103,11 @@ def _judge_task(
     begun = case.evidence.begun[plan.number]
     yield from _judge_ending(case, plan, outcome, parent)
     yield from _judge_runs(case, plan, plan.loss_retries + 1)
-    if outcome.ending is Ending.DEPENDENCY_FAILED and begun:
+    # A node runs a task behind its parent. If it is lost before it tells of the parent's end, both are.
+    is_lost_together = (
+        case.mode is Mode.NODES and parent is not None and parent.ending is Ending.LOST
+    )
+    if outcome.ending is Ending.DEPENDENCY_FAILED and begun and not is_lost_together:
         yield Complaint("it ran although a task among its arguments failed", plan.number)
     # A task with a budget may have begun before, in an attempt that was lost.
     if begun and not plan.loss_retries:
