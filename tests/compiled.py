@@ -13,13 +13,18 @@ from gristmill.native import Library
 
 Compile = Callable[..., Path]
 
+_COMPILERS = {
+    ".c": ("cc", "-shared", "-fPIC", "-O1"),
+    ".cc": ("c++", "-shared", "-fPIC", "-O1"),
+    ".rs": ("rustc", "--crate-type=cdylib", "--crate-name=own", "-Cpanic=abort"),
+}
 #: The libraries that this process has compiled, by source and flags.
 _compiled: dict[tuple[str, ...], bytes] = {}
 
 
 @pytest.fixture
 def compile_library(tmp_path: Path) -> Compile:
-    """Returns a function that compiles C, or C++ where the name of the source says so, to a shared library."""
+    """Returns a function that compiles C, or C++ or Rust where the suffix says so, to a shared library."""
 
     def compile_library(
         source: str, *flags: str, name: str = "libown.so", suffix: str = ".c"
@@ -27,13 +32,12 @@ def compile_library(tmp_path: Path) -> Compile:
         file = tmp_path / name
         terms = (source, suffix, *flags)
         if terms not in _compiled:
-            compiler = shutil.which("cc" if suffix == ".c" else "c++")
-            if compiler is None:
-                pytest.skip("there is no compiler")
+            command = _COMPILERS[suffix]
+            if shutil.which(command[0]) is None:
+                pytest.skip(f"there is no {command[0]}")
             text = tmp_path / f"{name}{suffix}"
             text.write_text(source)
-            command = [compiler, "-shared", "-fPIC", "-O1", str(text), "-o", str(file), *flags]
-            subprocess.run(command, check=True)
+            subprocess.run([*command, str(text), "-o", str(file), *flags], check=True)
             _compiled[terms] = file.read_bytes()
         file.write_bytes(_compiled[terms])
         return file

@@ -43,6 +43,21 @@ class Pair(ctypes.Structure):
     _fields_ = [("left", ctypes.c_int32), ("right", ctypes.c_double)]
 
 
+class Linked(ctypes.Structure):
+    pass
+
+
+Linked._fields_ = [("value", ctypes.c_int), ("next", ctypes.POINTER(Linked))]
+
+
+class Text(ctypes.Union):
+    _fields_ = [("number", ctypes.c_long), ("text", ctypes.c_char_p)]
+
+
+class Nested(Pair):
+    _fields_ = [("tables", Text * 2)]
+
+
 @pytest.fixture
 def library(compile_library: Compile) -> Library:
     return Library(compile_library(SOURCE))
@@ -122,6 +137,35 @@ def test_a_wrong_argument_is_named(
     assert said in str(caught.value)
 
 
+def test_a_text_that_is_a_number_is_no_text(library: Library) -> None:
+    length = library.declare("length", [ctypes.c_char_p], ctypes.c_size_t)
+    with pytest.raises(TypeError, match=r"^libown.so:length: argument 1: .*, not 5"):
+        length(5)
+
+
+def test_a_number_of_ctypes_is_a_number(library: Library) -> None:
+    assert library.declare("small", [ctypes.c_int8], ctypes.c_int8)(ctypes.c_int8(-5)) == -5
+
+
+def test_an_array_that_no_memory_holds_is_an_error_that_names_its_function(
+    library: Library,
+) -> None:
+    negate = library.declare("negate", [Out("i4"), ctypes.c_size_t])
+    with pytest.raises((MemoryError, ValueError), match=r"^libown.so:negate: argument 1: "):
+        negate(2**55, 0)
+
+
+def test_an_array_of_the_other_byte_order_is_refused_unless_it_is_declared(
+    library: Library,
+) -> None:
+    other = np.dtype("i4").newbyteorder()
+    given = np.arange(3, dtype=other)
+    with pytest.raises(TypeError, match=r"argument 1: .* whose byte order is not this machine's"):
+        library.declare("negate", [InOut(), ctypes.c_size_t])(given, 0)
+    kept = library.declare("negate", [InOut(other), ctypes.c_size_t])(given, 0)
+    assert kept.tolist() == [0, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("types", "result", "said"),
     [
@@ -133,6 +177,8 @@ def test_a_wrong_argument_is_named(
         ([], ctypes.c_void_p, "a c_void_p means nothing"),
         ([Out(None)], None, "Out needs the type of its items"),
         ([In(object)], None, "items of type object"),
+        ([Linked], None, r"Linked has a pointer in \.next, which"),
+        ([], Nested, r"Nested has a pointer in \.tables\[\]\.text"),
     ],
 )
 def test_a_wrong_declaration_is_an_error_at_once(

@@ -66,6 +66,9 @@ import pathlib, re, subprocess
 page = pathlib.Path({str(ROOT / "docs/how-to/native.md")!r}).read_text()
 pathlib.Path("kernels.c").write_text("\\n".join(re.findall(r"```c\\n(.*?)```", page, re.DOTALL)))
 subprocess.run("cc -shared -fPIC -O2 kernels.c -o libkernels.so".split(), check=True)
+pathlib.Path("solver.c").write_text("int solver_version;")
+solver = "cc -shared -fPIC solver.c -Wl,-soname,libsolver.so -o libsolver.so"
+subprocess.run(solver.split(), check=True)
 """
 
 _EXECUTOR = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import pickle
 import signal
 import threading
@@ -13,7 +14,7 @@ import pytest
 
 import gristmill
 from gristmill import Executor, TaskTimeoutError, WorkerLostError, on, parsl
-from gristmill.native import Library, LibraryError
+from gristmill.native import InOut, Library, LibraryError, Out, include
 
 from compiled import Compile, compile_library, library
 
@@ -194,6 +195,64 @@ def test_guarded_calls_give_the_same_results(library: Library) -> None:
     for size in (0, 1, 4095, 4096, 4097):
         assert guarded["echo"](bytes(size)) == bytes(size)
     assert guarded["echo"](array).tolist() == array.tolist()
+
+
+CALLS = """
+#include <gristmill_call.h>
+#include <string.h>
+int32_t past(gristmill_call *call) {
+    ((volatile char *)call->output)[call->output_capacity] = 1;
+    return 0;
+}
+int32_t past_own(gristmill_call *call) {
+    ((volatile char *)call->allocate(call, 5000))[5000] = 1;
+    return 0;
+}
+int32_t echo(gristmill_call *call) {
+    if (call->input_size > 4 && !call->allocate(call, call->input_size)) return 1;
+    memcpy(call->output, call->input, call->input_size);
+    call->output_size = call->input_size;
+    return 0;
+}
+int32_t add(int32_t *numbers, int64_t count) { numbers[count] = 1; return 0; }
+void look(const int32_t *numbers) {}
+"""
+
+
+def test_guards_are_put_behind_the_outputs_of_every_interface(compile_library: Compile) -> None:
+    file = compile_library(CALLS, f"-I{include()}")
+    guarded = Library(file, guards=True)
+    echo = guarded.function("echo", interface="call", capacity=4)
+    for given in (b"", b"abcd", bytes(5000)):
+        assert echo(given) == given
+    add = guarded.declare("add", [InOut("i4"), ctypes.c_int64], ctypes.c_int32)
+    fill = guarded.declare("add", [Out("i4"), ctypes.c_int64], ctypes.c_int32)
+    given = np.arange(6, dtype="i4").reshape(2, 3)
+    status, changed = add(given, 4)
+    assert (status, changed.tolist(), given[1, 1]) == (0, [[0, 1, 2], [3, 1, 5]], 4)
+    assert fill(3, 0)[1].tolist() == [1, 0, 0]
+    assert guarded.declare("look", [Out("i4")])((0, 2)).shape == (0, 2)
+    with Executor(1) as executor:
+        for function, arguments in (
+            (guarded.function("past", interface="call"), [b"sixteen bytes..."]),
+            (guarded.function("past_own", interface="call"), [b""]),
+            (add, [given, 6]),
+            (fill, [1000, 1000]),
+        ):
+            lost = executor.submit(function, *arguments).exception()
+            assert isinstance(lost, WorkerLostError)
+            assert "SIGSEGV" in str(lost)
+
+
+def test_an_output_that_no_memory_holds_is_an_error_that_names_its_function(
+    library: Library,
+) -> None:
+    guarded = Library(library._path, guards=True)
+    for one in (library, guarded):
+        with pytest.raises(MemoryError, match=rf"^libown.so:echo: .* of {2**62} bytes"):
+            one["echo"](b"some", capacity=2**62)
+    with pytest.raises(MemoryError, match=r"^libown.so:echo: .* of \d+ bytes"):
+        library.function("echo", capacity=2**62)(b"some")
 
 
 def test_a_function_that_does_not_return_is_stopped(library: Library) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -138,10 +139,105 @@ def test_a_worker_has_one_version_of_a_companion(tmp_path: Path, compile_library
     with Executor(1) as executor:
         assert executor.submit(needing[0], b".").result() == b"\1"
         with pytest.raises(
-            LibraryError, match=r"brings libone\.so along, of which this worker has"
+            LibraryError, match=r"brings libone\.so along, of which this process has"
         ):
             executor.submit(needing[1], b".").result()
         assert executor.submit(needing[0], b".").result() == b"\1"
+
+
+def test_a_companion_that_could_not_be_loaded_keeps_no_other_version_out(
+    tmp_path: Path, compile_library: Compile
+) -> None:
+    needing = []
+    for defined in ("int no_such(void); int one(void) { return no_such(); }", "ONE"):
+        companion = compile_library(
+            defined, "-DONE=int one(void){return 1;}", "-Wl,-soname,libone.so", name="libone.so"
+        )
+        file = compile_library(
+            "#include <stdint.h>\nint one(void);\n"
+            "uint32_t f(void *in, uint32_t size, void *out) { *(char *)out = one(); return 1; }",
+            *(f"-L{tmp_path}", "-lone", "-Wl,--unresolved-symbols=ignore-all"),
+            name="libneeds.so",
+        )
+        needing.append(Library(file, companions=[companion])["f"])
+    with Executor(1) as executor:
+        with pytest.raises(LibraryError, match=r"libone\.so cannot be loaded: .*no_such"):
+            executor.submit(needing[0], b".").result()
+        assert executor.submit(needing[1], b".").result() == b"\1"
+
+
+COUNTED = """
+#include <stdint.h>
+#include <unistd.h>
+__attribute__((constructor)) static void begin(void) { usleep(20000); }
+int next(void) { static int calls; return __atomic_add_fetch(&calls, 1, 5); }
+uint32_t f(void *in, uint32_t size, void *out) { *(char *)out = next(); return 1; }
+"""
+NEEDING = """
+#include <stdint.h>
+int next(void);
+uint32_t f(void *in, uint32_t size, void *out) { *(char *)out = next() + 0 * NUMBER; return NUMBER > 0; }
+"""
+
+
+def test_a_process_loads_a_library_once(tmp_path: Path, compile_library: Compile) -> None:
+    # For the program itself, as for workers: threads that come at once, and several objects of one file.
+    file = compile_library(COUNTED)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: Library(file)["f"](b"."), range(8)))
+    assert sorted(found) == [bytes([number]) for number in range(1, 9)], "one set of statics"
+
+
+def test_two_libraries_in_the_program_share_a_companion(
+    tmp_path: Path, compile_library: Compile
+) -> None:
+    shared = compile_library(
+        COUNTED.replace("20000", "1"), "-Wl,-soname,libshared.so", name="libshared.so"
+    )
+    found = []
+    for number in (1, 2):
+        file = compile_library(
+            NEEDING, f"-DNUMBER={number}", f"-L{tmp_path}", "-lshared", name=f"lib{number}.so"
+        )
+        found.append(Library(file, companions=[shared])["f"](b"."))
+    assert found == [b"\1", b"\2"]
+
+
+def test_a_library_has_the_name_of_its_own_file(compile_library: Compile) -> None:
+    functions = []
+    for name in ("libone.so", "libother.so"):
+        functions.append(Library(compile_library(VERSION, "-DVERSION=1", name=name))["version"])
+    with Executor(1) as executor:
+        for function, name in zip(functions, ("libone.so", "libother.so"), strict=True):
+            with pytest.raises(TypeError, match=f"^{name}:version: the input"):
+                executor.submit(function, 3).result()
+
+
+def test_a_library_of_rust_is_one_like_others(compile_library: Compile) -> None:
+    source = """
+    #[no_mangle]
+    pub unsafe extern "C" fn reversed(input: *const u8, size: u32, output: *mut u8) -> u32 {
+        let (input, output) = unsafe {
+            let size = size as usize;
+            (std::slice::from_raw_parts(input, size), std::slice::from_raw_parts_mut(output, size))
+        };
+        output.copy_from_slice(input);
+        output.reverse();
+        size
+    }
+    #[no_mangle]
+    pub extern "C" fn panicking(_: *const u8, _: u32, _: *mut u8) -> u32 {
+        panic!("on purpose")
+    }
+    """
+    made = Library(compile_library(source, suffix=".rs"))
+    assert {"reversed", "panicking"} <= set(made)
+    with Executor(1) as executor:
+        assert executor.submit(made["reversed"], b"abc").result() == b"cba"
+        lost = executor.submit(made["panicking"], b"abc").exception()
+        assert executor.submit(made["reversed"], b"abc").result() == b"cba"
+    assert isinstance(lost, WorkerLostError)
+    assert "(libown.so:panicking) was lost" in str(lost)
 
 
 def test_companions_are_checked_when_the_library_is_made(

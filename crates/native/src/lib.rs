@@ -15,6 +15,7 @@ mod error;
 mod forked;
 mod function;
 mod future;
+mod guarded_memory;
 mod huge_pages;
 mod image;
 mod interrupt;
@@ -96,6 +97,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     gristmill_sync::process::watch_forks();
     add_constants(module)?;
     module.add_class::<arena::ArenaMemory>()?;
+    module.add_class::<guarded_memory::GuardedMemory>()?;
     module.add_class::<Engine>()?;
     module.add_class::<BoundEngine>()?;
     module.add_class::<ContextUse>()?;

@@ -10,6 +10,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes};
 
+use crate::guarded_memory::GuardedMemory;
+
 /// A function of the interface that rFaaS has: it reads `size` bytes of the input, and returns how many it wrote.
 type BufferFunction =
     unsafe extern "C" fn(input: *const c_void, size: u32, output: *mut c_void) -> u32;
@@ -23,8 +25,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(library_tables, module)?,
         wrap_pyfunction!(call_native, module)?,
         wrap_pyfunction!(call_native_bytes, module)?,
-        wrap_pyfunction!(call_native_guarded, module)?,
-        wrap_pyfunction!(call_native_whole, module)?,
+        wrap_pyfunction!(call_native_by_handle, module)?,
     ] {
         module.add_function(function)?;
     }
@@ -53,11 +54,9 @@ pub fn call_native(
 ) -> PyResult<usize> {
     let input = PyUntypedBuffer::get(input)?;
     let output = PyUntypedBuffer::get(output)?;
-    if output.readonly() || !output.is_c_contiguous() {
-        return Err(PyBufferError::new_err("the output is not a contiguous writable buffer"));
-    }
-    let place = Place { start: output.buf_ptr(), capacity: output.len_bytes() };
-    try_run(py, address, name, &place_of(&input)?, &place)
+    let (source, target) = (place_of(&input)?, output_place(&output)?);
+    let size = u32::try_from(source.capacity).map_err(|_| too_long(name, source.capacity))?;
+    Ok(run(py, address, name, (&source, size), &target))
 }
 
 /// Works as [`call_native`] for bytes: returns what the function wrote. Without a capacity the output holds as many bytes as
@@ -78,7 +77,7 @@ pub fn call_native_bytes<'py>(
     }
     let mut output = Vec::new();
     let reserved = output.try_reserve_exact(capacity);
-    reserved.map_err(|_| PyMemoryError::new_err("there is no memory for an output"))?;
+    reserved.map_err(|_| no_memory(name, capacity))?;
     output.resize(capacity, 0);
     let written = call_on_bytes(py, address, name, input, &mut output);
     Ok(PyBytes::new(py, &output[..written]))
@@ -101,27 +100,6 @@ pub fn call_on_bytes(
     run(py, address, name, (&source, size), &target)
 }
 
-/// Works as [`call_native`], with an output that ends where memory begins that cannot be written: a function that writes
-/// past its output dies there, instead of damaging the process. Returns what it wrote.
-#[pyfunction]
-pub fn call_native_guarded<'py>(
-    py: Python<'py>,
-    address: usize,
-    name: &str,
-    input: &Bound<'py, PyAny>,
-    capacity: usize,
-) -> PyResult<Bound<'py, PyBytes>> {
-    let input = PyUntypedBuffer::get(input)?;
-    let output = GuardedMemory::new(capacity)
-        .ok_or_else(|| PyMemoryError::new_err("there is no memory for a guarded output"))?;
-    let place = Place { start: output.data.cast(), capacity };
-    let written = try_run(py, address, name, &place_of(&input)?, &place)?;
-    // SAFETY: the mapping has `capacity` initialized bytes at `data`, of which `written` are no more; no thread of this
-    // module writes to it now.
-    let bytes = unsafe { std::slice::from_raw_parts(output.data, written) };
-    Ok(PyBytes::new(py, bytes))
-}
-
 /// Bytes for the text of an error.
 const ERROR_SIZE: usize = 1024;
 
@@ -141,8 +119,54 @@ struct NativeCall {
     error_capacity: u64,
     is_cancelled: extern "C" fn(*const Self) -> i32,
     allocate: unsafe extern "C" fn(*mut Self, u64) -> *mut c_void,
-    /// The `Vec` with the output that `allocate` made.
-    allocated: *mut c_void,
+    /// The `OwnOutput` of the call.
+    own: *mut c_void,
+}
+
+/// The output that a function asked for, beside the one that it was called with.
+struct OwnOutput {
+    is_guarded: bool,
+    memory: Option<OutputMemory>,
+}
+
+enum OutputMemory {
+    Plain(Vec<u8>),
+    Guarded(GuardedMemory),
+}
+
+impl OwnOutput {
+    /// Makes an output in place of the last one; `None` if there is no memory.
+    fn allocate(&mut self, capacity: u64) -> Option<*mut u8> {
+        let size = usize::try_from(capacity).ok()?;
+        let (data, memory) = if self.is_guarded {
+            let memory = GuardedMemory::new(size)?;
+            (memory.data(), OutputMemory::Guarded(memory))
+        } else {
+            let mut memory = Vec::new();
+            memory.try_reserve_exact(size).ok()?;
+            memory.resize(size, 0);
+            (memory.as_mut_ptr(), OutputMemory::Plain(memory))
+        };
+        self.memory = Some(memory);
+        Some(data)
+    }
+
+    /// Returns how many bytes it holds; `None` if the function asked for none.
+    fn capacity(&self) -> Option<usize> {
+        Some(match self.memory.as_ref()? {
+            OutputMemory::Plain(memory) => memory.len(),
+            OutputMemory::Guarded(memory) => memory.bytes().len(),
+        })
+    }
+
+    /// Returns what the function wrote to it.
+    fn bytes<'py>(&self, py: Python<'py>, written: usize) -> Option<Bound<'py, PyByteArray>> {
+        let bytes = match self.memory.as_ref()? {
+            OutputMemory::Plain(memory) => memory,
+            OutputMemory::Guarded(memory) => memory.bytes(),
+        };
+        Some(PyByteArray::new(py, bytes.get(..written)?))
+    }
 }
 
 extern "C" fn is_cancelled(_: *const NativeCall) -> i32 {
@@ -154,60 +178,59 @@ extern "C" fn is_cancelled(_: *const NativeCall) -> i32 {
 /// # Safety
 /// `call` is the one that the function was called with, which has not returned.
 unsafe extern "C" fn allocate(call: *mut NativeCall, capacity: u64) -> *mut c_void {
-    // SAFETY: `call_native_whole` made the call, and its `allocated` points to a `Vec` that lives as long.
-    let (call, memory) = unsafe { (&mut *call, &mut *(*call).allocated.cast::<Vec<u8>>()) };
-    let mut made = Vec::new();
-    let Ok(size) = usize::try_from(capacity) else { return std::ptr::null_mut() };
-    if made.try_reserve_exact(size).is_err() {
-        return std::ptr::null_mut();
-    }
-    made.resize(size, 0);
-    *memory = made;
-    call.output = memory.as_mut_ptr().cast();
+    // SAFETY: `call_native_by_handle` made the call, and its `own` points to an `OwnOutput` that lives as long.
+    let (call, own) = unsafe { (&mut *call, &mut *(*call).own.cast::<OwnOutput>()) };
+    let Some(output) = own.allocate(capacity) else { return std::ptr::null_mut() };
+    call.output = output.cast();
     call.output_capacity = capacity;
     call.output
 }
 
-/// Calls a function of the interface of `gristmill_call.h`. Returns its status, its output, and the text of its error.
+/// The status that a function of `gristmill_call.h` returned, the number of bytes that it wrote, the output that it
+/// asked for if it did, and the text of its error.
+type Outcome<'py> = (i32, usize, Option<Bound<'py, PyByteArray>>, String);
+
+/// Calls a function of the interface of `gristmill_call.h`. An output that it asks for lies before memory that cannot be
+/// written if `guards` is true.
 #[pyfunction]
-pub fn call_native_whole<'py>(
+pub fn call_native_by_handle<'py>(
     py: Python<'py>,
     address: usize,
     name: &str,
     input: &Bound<'py, PyAny>,
-    capacity: usize,
-) -> PyResult<(i32, Bound<'py, PyByteArray>, String)> {
+    output: &Bound<'py, PyAny>,
+    guards: bool,
+) -> PyResult<Outcome<'py>> {
     let input = PyUntypedBuffer::get(input)?;
-    let source = place_of(&input)?;
-    let output = PyByteArray::new_with(py, capacity, |_| Ok(()))?;
-    let mut allocated: Vec<u8> = Vec::new();
+    let output = PyUntypedBuffer::get(output)?;
+    let (source, target) = (place_of(&input)?, output_place(&output)?);
+    let mut own = OwnOutput { is_guarded: guards, memory: None };
     let mut error = [0_u8; ERROR_SIZE];
-    let first = output.data().cast::<c_void>();
     let mut call = NativeCall {
         size: size_of::<NativeCall>() as u64,
         input: source.start,
         input_size: source.capacity as u64,
-        output: first,
-        output_capacity: capacity as u64,
+        output: target.start,
+        output_capacity: target.capacity as u64,
         output_size: 0,
         error: error.as_mut_ptr().cast(),
         error_capacity: ERROR_SIZE as u64,
         is_cancelled,
         allocate,
-        allocated: (&raw mut allocated).cast(),
+        own: (&raw mut own).cast(),
     };
     let call = &raw mut call;
     // SAFETY: the caller passes the address of a function of this interface. All that the call points to stays valid:
-    // the input is held, no other code knows the output, and the rest is on this stack. What the function does with it
-    // is its author's promise; a worker is a process of its own, so a broken one costs that worker.
-    let (status, written, output_at) = unsafe {
+    // both buffers are held, and the rest is on this stack. What the function does with them is its author's promise; a
+    // worker is a process of its own, so a broken one costs that worker.
+    let (status, written) = unsafe {
         let function = std::mem::transmute::<*const c_void, CallFunction>(address as *const c_void);
         let unlocked = ffi::PyEval_SaveThread();
         let status = function(call);
         ffi::PyEval_RestoreThread(unlocked);
-        (status, (*call).output_size, (*call).output)
+        (status, (*call).output_size)
     };
-    let held = if output_at == first { capacity } else { allocated.len() };
+    let held = own.capacity().unwrap_or(target.capacity);
     let size = usize::try_from(written).unwrap_or(usize::MAX);
     if size > held {
         abort(name, written, held as u64);
@@ -215,11 +238,7 @@ pub fn call_native_whole<'py>(
     error[ERROR_SIZE - 1] = 0;
     let end = error.iter().position(|&byte| byte == 0).unwrap_or(0);
     let text = String::from_utf8_lossy(&error[..end]).into_owned();
-    if output_at != first {
-        return Ok((status, PyByteArray::new(py, &allocated[..size]), text));
-    }
-    output.resize(size)?;
-    Ok((status, output, text))
+    Ok((status, size, own.bytes(py, size), text))
 }
 
 /// The memory of an input or an output.
@@ -236,22 +255,22 @@ fn place_of(buffer: &PyUntypedBuffer) -> PyResult<Place> {
     Ok(Place { start: buffer.buf_ptr(), capacity: buffer.len_bytes() })
 }
 
+/// Returns the memory of a contiguous buffer that can be written.
+fn output_place(buffer: &PyUntypedBuffer) -> PyResult<Place> {
+    if buffer.readonly() || !buffer.is_c_contiguous() {
+        return Err(PyBufferError::new_err("the output is not a contiguous writable buffer"));
+    }
+    Ok(Place { start: buffer.buf_ptr(), capacity: buffer.len_bytes() })
+}
+
+fn no_memory(name: &str, capacity: usize) -> PyErr {
+    PyMemoryError::new_err(format!("{name}: there is no memory for an output of {capacity} bytes"))
+}
+
 fn too_long(name: &str, size: usize) -> PyErr {
     PyValueError::new_err(format!(
         "{name}: the input has {size} bytes; functions of this interface take less than 4 GiB"
     ))
-}
-
-/// Works as [`run`], for an input whose size is not known to fit.
-fn try_run(
-    py: Python<'_>,
-    address: usize,
-    name: &str,
-    input: &Place,
-    output: &Place,
-) -> PyResult<usize> {
-    let size = u32::try_from(input.capacity).map_err(|_| too_long(name, input.capacity))?;
-    Ok(run(py, address, name, (input, size), output))
 }
 
 /// Calls the function without the interpreter's lock. The memory of both places stays valid meanwhile.
@@ -290,42 +309,4 @@ fn abort(name: &str, written: u64, capacity: u64) -> ! {
          it a larger capacity"
     );
     std::process::abort()
-}
-
-/// Memory that ends where a page begins that cannot be read or written.
-struct GuardedMemory {
-    base: *mut c_void,
-    /// Bytes of the mapping, with the page.
-    size: usize,
-    data: *mut u8,
-}
-
-impl GuardedMemory {
-    fn new(capacity: usize) -> Option<Self> {
-        // SAFETY: it has no preconditions.
-        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
-        let writable = capacity.checked_next_multiple_of(page)?;
-        let size = writable.checked_add(page)?;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: an anonymous mapping at a place of the kernel's choice touches nothing that exists.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), size, access, kind, -1, 0) };
-        if base == libc::MAP_FAILED {
-            return None;
-        }
-        // SAFETY: `writable` and `writable - capacity` are less than the size of the mapping.
-        let (guard, data) =
-            unsafe { (base.byte_add(writable), base.byte_add(writable - capacity)) };
-        let memory = Self { base, size, data: data.cast() };
-        // SAFETY: the page belongs to the mapping, which nothing else uses yet.
-        let is_guarded = unsafe { libc::mprotect(guard, page, libc::PROT_NONE) } == 0;
-        is_guarded.then_some(memory)
-    }
-}
-
-impl Drop for GuardedMemory {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nothing points to it any more.
-        unsafe { libc::munmap(self.base, self.size) };
-    }
 }

@@ -6,7 +6,7 @@ import ctypes
 import operator
 from dataclasses import dataclass
 
-from gristmill import _options
+from gristmill import _native, _options
 from gristmill.native._functions import Symbol
 
 TYPE_CHECKING = False
@@ -24,6 +24,11 @@ _INTEGERS = (
 )
 #: Types whose values mean something in their own process only.
 _FOREIGN = (ctypes.c_void_p, ctypes.py_object)
+#: Parts of a structure that point to something outside it.
+_POINTERS = (
+    *(ctypes.c_char_p, ctypes.c_wchar_p, ctypes.c_void_p, ctypes.py_object),
+    *(ctypes._Pointer, ctypes._CFuncPtr),  # type: ignore[attr-defined]
+)
 
 
 @dataclass(frozen=True)
@@ -69,9 +74,10 @@ class DeclaredFunction(Symbol):
     """
 
     def __init__(
-        self, file: LibraryFile, name: str, parameters: Sequence[Any], result: Any
+        self, file: LibraryFile, name: str, parameters: Sequence[Any], result: Any, guards: bool
     ) -> None:
         super().__init__(file, name)
+        self._guards = guards
         self._parameters = tuple(_parameter(self, one) for one in parameters)
         if result is not None:
             _check_type(self, result)
@@ -79,7 +85,8 @@ class DeclaredFunction(Symbol):
         self._call: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._file, self.__name__, self._parameters, self._result)
+        terms = (self._parameters, self._result, self._guards)
+        return type(self), (self._file, self.__name__, *terms)
 
     def __call__(self, *arguments: Any) -> Any:
         """Calls the function."""
@@ -92,24 +99,45 @@ class DeclaredFunction(Symbol):
                 ctypes.c_void_p if isinstance(one, _Array) else one for one in self._parameters
             ]
             self._call = ctypes.CFUNCTYPE(self._result, *types)(self._address())
-        passed, held, returned = [], [], []
+        passed, arrays, returned = [], [], []
         for number, (parameter, argument) in enumerate(
             zip(self._parameters, arguments, strict=True), 1
         ):
             try:
                 value = _passed(parameter, argument)
-            except (TypeError, ValueError, OverflowError) as error:
-                raise type(error)(f"{self.__qualname__}: argument {number}: {error}") from None
+                if self._guards and isinstance(parameter, (InOut, Out)):
+                    value = _guarded(value)
+            except (TypeError, OverflowError, ValueError, MemoryError) as error:
+                raise _named(error, f"{self.__qualname__}: argument {number}") from None
             if isinstance(parameter, _Array):
-                held.append(value)
+                arrays.append(value)
                 passed.append(value.ctypes.data)
                 if not isinstance(parameter, In):
                     returned.append(value)
             else:
                 passed.append(value)
         result = self._call(*passed)
+        if self._guards:
+            returned = [array.copy() for array in returned]
         values = ([] if self._result is None else [result]) + returned
         return values[0] if len(values) == 1 else tuple(values) if values else None
+
+
+def _named(error: Exception, where: str) -> Exception:
+    """Returns an error like this one that says where."""
+    kinds = (TypeError, OverflowError, ValueError, MemoryError)
+    kind = next(one for one in kinds if isinstance(error, one))
+    return kind(f"{where}: {error}")
+
+
+def _guarded(array: Any) -> Any:
+    """Copies an array to memory before such that cannot be written."""
+    import numpy
+
+    memory: Any = _native.GuardedMemory(array.nbytes)
+    guarded = numpy.frombuffer(memory, array.dtype).reshape(array.shape)
+    guarded[...] = array
+    return guarded
 
 
 def _parameter(function: Symbol, declared: Any) -> Any:
@@ -145,24 +173,45 @@ def _check_type(function: Symbol, declared: Any) -> None:
             f"{function.__qualname__}: a {declared.__name__} means nothing in another process. Pass arrays as "
             "numpy.ndarray, In, InOut or Out; keep other data in the library"
         )
+    if pointer := _pointer_in(declared):
+        raise TypeError(
+            f"{function.__qualname__}: {declared.__name__} has a pointer in {pointer}, which means nothing in another "
+            "process"
+        )
+
+
+def _pointer_in(declared: Any) -> str | None:
+    """Returns the path of the first field of a structure that points outside it, such as ``.table.next``."""
+    if issubclass(declared, ctypes.Array):
+        inner = declared._type_
+        found = "" if issubclass(inner, _POINTERS) else _pointer_in(inner)
+        return None if found is None else f"[]{found}"
+    for base in getattr(declared, "__mro__", ()):
+        for name, kind, *_ in base.__dict__.get("_fields_", ()):
+            if issubclass(kind, _POINTERS):
+                return f".{name}"
+            if found := _pointer_in(kind):
+                return f".{name}{found}"
+    return None
 
 
 def _passed(parameter: Any, argument: Any) -> Any:
     """Converts an argument to what the function gets: a number, a text, a structure, or the array that it points to."""
     if isinstance(parameter, _Array):
         return _array(parameter, argument)
+    if isinstance(argument, parameter):
+        return argument
     if issubclass(parameter, _INTEGERS):
         number = operator.index(argument)
         if parameter(number).value != number:
             raise OverflowError(f"{number} does not fit into {parameter.__name__}")
         return number
-    if isinstance(argument, parameter):
-        return argument
     if issubclass(parameter, (ctypes.c_float, ctypes.c_double, ctypes.c_longdouble)):
         return float(argument)
     if issubclass(parameter, _Simple):
         try:
-            parameter(argument)
+            # As the call will do it: it takes fewer types than the constructor does.
+            parameter.from_param(argument)
         except (TypeError, ValueError) as error:
             raise TypeError(f"{error}, not {_options.shown(argument)}") from None
         return argument
@@ -176,6 +225,11 @@ def _array(parameter: _Array, argument: Any) -> Any:
         return numpy.zeros(argument, parameter.dtype)
     if not isinstance(argument, numpy.ndarray):
         raise TypeError(f"it must be a numpy array, not {_options.shown(argument)}")
+    if parameter.dtype is None and not argument.dtype.isnative:
+        raise TypeError(
+            f"it is an array of {argument.dtype.str}, whose byte order is not this machine's: declare that type if the "
+            "function expects it, or convert the array"
+        )
     if parameter.dtype is not None and argument.dtype != parameter.dtype:
         raise TypeError(f"it is an array of {argument.dtype}, but {parameter.dtype} is declared")
     if argument.dtype.hasobject:

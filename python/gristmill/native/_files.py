@@ -11,6 +11,8 @@ import ctypes
 import itertools
 import os
 import tempfile
+import threading
+import weakref
 from contextlib import suppress
 
 try:
@@ -29,16 +31,28 @@ if TYPE_CHECKING:
 #: Lets a file in memory be executed; kernels before 6.3 do not know it, and let each be executed.
 _MFD_EXEC = 0x0010
 
-#: The files that this process knows, by digest.
-_known: dict[bytes, LibraryFile] = {}
+#: The files that this process knows, by digest and name.
+_known: weakref.WeakValueDictionary[tuple[bytes, str], LibraryFile] = weakref.WeakValueDictionary()
+#: The libraries that this process has loaded, by digest.
+_loaded: dict[bytes, ctypes.CDLL] = {}
+#: Digests of the companions among them, by the name by which libraries need them.
+_companions: dict[str, bytes] = {}
 #: Numbers the loads, for paths that differ.
 _numbers = itertools.count()
-#: Digests of the companions that this process has loaded, by the name by which libraries need them.
-_companions: dict[str, bytes] = {}
+#: Held while a library is loaded: two threads that need one at once load it once.
+_lock = threading.RLock()
+
+
+def _forget_threads() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forget_threads)
 
 
 class LibraryFile:
-    """A library in memory, with the libraries that it needs and brings along.
+    """A library in memory, with the libraries that it needs and brings along. Get one from ``library_file``.
 
     :param name: the file's name, for messages.
     :param content: the file's bytes.
@@ -55,19 +69,20 @@ class LibraryFile:
         self.companions = companions
         parts = (content, *(one.digest for one in companions))
         self.digest: bytes = blake2b(b"".join(map(_digest, parts)), digest_size=16).digest()
-        self._loaded: ctypes.CDLL | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrive, (self.name, self.content, self.needed_as, self.companions)
 
     def load(self) -> ctypes.CDLL:
         """Loads the library into this process, once. Raises ``LibraryError``."""
-        if self._loaded is None:
-            with _loading.Load(f"loading library {self.name}", "to load a library"):
-                for one in self.companions:
-                    one._load_as_companion(self.name)
-                self._loaded = self._open()
-        return self._loaded
+        with _lock:
+            found = _loaded.get(self.digest)
+            if found is None:
+                with _loading.Load(f"loading library {self.name}", "to load a library"):
+                    for one in self.companions:
+                        one._load_as_companion(self.name)
+                    found = _loaded[self.digest] = self._open()
+            return found
 
     def address(self, symbol: str) -> int:
         """Returns the address of a function in this process."""
@@ -78,13 +93,14 @@ class LibraryFile:
         return ctypes.cast(function, ctypes.c_void_p).value or 0
 
     def _load_as_companion(self, needs: str) -> None:
-        loaded = _companions.setdefault(self.needed_as, self.digest)
-        if loaded != self.digest:
+        loaded = _companions.get(self.needed_as)
+        if loaded not in (None, self.digest):
             raise LibraryError(
-                f"{needs} brings {self.name} along, of which this worker has loaded another version for another "
+                f"{needs} brings {self.name} along, of which this process has loaded another version for another "
                 "library: link it statically, or use the two libraries in executors of their own"
             )
         self.load()
+        _companions[self.needed_as] = self.digest
 
     def _open(self) -> ctypes.CDLL:
         try:
@@ -125,12 +141,20 @@ class LibraryFile:
         return f"{self.name} cannot be loaded: {reason or said}"
 
 
+def library_file(
+    name: str, content: bytes, needed_as: str, companions: tuple[LibraryFile, ...]
+) -> LibraryFile:
+    """Returns the file of these bytes: the one that this process has, if it has one of this name."""
+    file = LibraryFile(name, content, needed_as, companions)
+    with _lock:
+        return _known.setdefault((file.digest, name), file)
+
+
 def _arrive(
     name: str, content: bytes, needed_as: str, companions: tuple[LibraryFile, ...]
 ) -> LibraryFile:
-    """Returns the file of these bytes. A worker loads it at once, so that it is loaded before a task begins."""
-    file = LibraryFile(name, content, needed_as, companions)
-    file = _known.setdefault(file.digest, file)
+    """Returns a file that was pickled. A worker loads it at once: loading belongs to the task that brings it."""
+    file = library_file(name, content, needed_as, companions)
     if _creation_sites.is_worker():
         file.load()
     return file

@@ -47,8 +47,8 @@ class Terms(NamedTuple):
     dtype: Any
     #: True if the output lies before memory that cannot be written.
     guards: bool
-    #: True if the function has the interface of ``gristmill_call.h``.
-    is_whole: bool
+    #: ``buffers``, or ``call`` for that of ``gristmill_call.h``.
+    interface: str
 
 
 class Function(Symbol):
@@ -67,7 +67,8 @@ class Function(Symbol):
     def __init__(self, file: LibraryFile, name: str, terms: Terms) -> None:
         super().__init__(file, name)
         self._terms = terms
-        self._is_plain = terms.dtype is None and not terms.guards and not terms.is_whole
+        has_buffers = terms.interface == "buffers"
+        self._is_plain = has_buffers and terms.dtype is None and not terms.guards
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._file, self.__name__, self._terms)
@@ -77,10 +78,10 @@ class Function(Symbol):
         if capacity is None and type(data) is bytes and self._is_plain:
             address = self._place or self._address()
             return _native.call_native_bytes(address, self.__qualname__, data, self._terms.capacity)
-        numpy: Any = sys.modules.get("numpy")
-        is_array = numpy is not None and isinstance(data, numpy.ndarray)
+        loaded: Any = sys.modules.get("numpy")
+        is_array = loaded is not None and isinstance(data, loaded.ndarray)
         if is_array:
-            data = numpy.ascontiguousarray(data)
+            data = loaded.ascontiguousarray(data)
         if capacity is None:
             capacity = self._terms.capacity
         else:
@@ -97,7 +98,9 @@ class Function(Symbol):
             raise LibraryError(
                 f"{self.__qualname__} returned {len(written)} bytes, which is no whole number of items of type {dtype}"
             )
-        return _numpy().frombuffer(written, dtype)
+        import numpy
+
+        return numpy.frombuffer(written, dtype)
 
     def _direct_call(self) -> tuple[int, str, int | None] | None:
         """Returns the address, the name and the capacity for a worker that calls the function without Python."""
@@ -106,37 +109,41 @@ class Function(Symbol):
         return self._address(), self.__qualname__, self._terms.capacity
 
     def _run(self, data: Any, capacity: int) -> Any:
+        """Returns what the function wrote."""
         address = self._address()
-        found: bytes | bytearray
         try:
-            if self._terms.is_whole:
-                status, found, text = _native.call_native_whole(
-                    address, self.__qualname__, data, capacity
-                )
-                if _native.is_interrupted():
-                    # The function may have learned of the interrupt before its signal came.
-                    raise TaskInterrupted("the task was cancelled, or its time was over")
-                if status:
-                    said = f": {text}" if text else ""
-                    raise NativeError(f"{self.__qualname__} returned status {status}{said}", status)
-                return found
-            if self._terms.guards:
-                found = _native.call_native_guarded(address, self.__qualname__, data, capacity)
-                return bytearray(found)
-            output = bytearray(capacity)
+            output = _native.GuardedMemory(capacity) if self._terms.guards else bytearray(capacity)
+        except MemoryError:
+            raise MemoryError(
+                f"{self.__qualname__}: there is no memory for an output of {capacity} bytes"
+            ) from None
+        try:
+            if self._terms.interface == "call":
+                return self._run_with_handle(address, data, output)
             written = _native.call_native(address, self.__qualname__, data, output)
         except (TypeError, BufferError) as error:
             raise TypeError(
                 f"{self.__qualname__}: the input must be a contiguous buffer such as bytes or a numpy array, not "
                 f"{_options.shown(data)}"
             ) from error
-        return memoryview(output)[:written]
+        return self._first(output, written)
 
+    def _run_with_handle(self, address: int, data: Any, output: Any) -> Any:
+        status, written, own, text = _native.call_native_by_handle(
+            address, self.__qualname__, data, output, self._terms.guards
+        )
+        if _native.is_interrupted():
+            # The function may have learned of the interrupt before its signal came.
+            raise TaskInterrupted("the task was cancelled, or its time was over")
+        if status:
+            said = f": {text}" if text else ""
+            raise NativeError(f"{self.__qualname__} returned status {status}{said}", status)
+        return self._first(output, written) if own is None else own
 
-def _numpy() -> Any:
-    import numpy
-
-    return numpy
+    def _first(self, output: Any, written: int) -> Any:
+        """Returns the first bytes of an output, in memory that is not guarded."""
+        found = memoryview(output)[:written]
+        return bytearray(found) if self._terms.guards else found
 
 
 def _size(function: Symbol, data: Any) -> int:

@@ -8,7 +8,7 @@ import os
 from gristmill import _native, _options
 from gristmill._errors import LibraryError
 from gristmill.native._declared import DeclaredFunction
-from gristmill.native._files import LibraryFile
+from gristmill.native._files import LibraryFile, library_file
 from gristmill.native._functions import Function, Terms
 
 TYPE_CHECKING = False
@@ -29,8 +29,8 @@ class Library:
         can have both.
     :param companions: files of libraries that this one needs and that workers may lack. Each needs a ``DT_SONAME``, by
         which it is found (``-Wl,-soname,libname.so``); a path relative to the library (``$ORIGIN``) means nothing.
-    :param guards: put each output of ``library["f"]`` before memory that cannot be written. A function that writes past
-        its output then dies there. This costs microseconds a call.
+    :param guards: put each output, and each array that a declared function changes or fills, before memory that cannot
+        be written. A function that writes past its end then dies there. This costs microseconds a call.
 
     ``library["f"]`` is a ``Function`` on buffers, and ``declare`` gives functions with other types. Statics of a
     library live as long as the worker. Raises ``LibraryError`` if the file is no library of this machine.
@@ -46,7 +46,7 @@ class Library:
         if isinstance(companions, (str, bytes, os.PathLike)):
             raise TypeError("companions must be a sequence of paths, not one path")
         self._guards = _options.flag("guards", guards)
-        found = [_read(_options.path("companions", one)) for one in companions]
+        found = [_LibrarySource(_options.path("companions", one)) for one in companions]
         for one in found:
             if one.name is None:
                 raise LibraryError(
@@ -54,10 +54,10 @@ class Library:
                     f"with -Wl,-soname,{one.file}"
                 )
         self._path = _options.path("path", path)
-        own = _read(self._path)
+        own = _LibrarySource(self._path)
         self._functions = frozenset(own.functions)
         self._variables = frozenset(own.variables)
-        self._file = LibraryFile(own.file, own.content, own.name or "", _ordered(found))
+        self._file = library_file(own.file, own.content, own.name or "", _ordered(found))
 
     @property
     def name(self) -> str:
@@ -101,14 +101,14 @@ class Library:
             function has 64-bit sizes, may ask for another output, and says whether it is to stop. If it returns a
             status other than 0, the task raises ``NativeError``.
         """
-        is_whole = _options.one_of("interface", interface, ("buffers", "call")) == "call"
+        interface = _options.one_of("interface", interface, ("buffers", "call"))
         self._check(name)
         if dtype is not None:
             import numpy
 
             dtype = numpy.dtype(dtype)
         capacity = _options.optional_count("capacity", capacity, 0)
-        return Function(self._file, name, Terms(capacity, dtype, self._guards, is_whole))
+        return Function(self._file, name, Terms(capacity, dtype, self._guards, interface))
 
     def declare(self, name: str, parameters: Sequence[Any], result: Any = None) -> DeclaredFunction:
         """Returns a plain C function, which needs no other interface.
@@ -123,7 +123,7 @@ class Library:
         :param result: the type of its result, of ``ctypes``; ``None`` for ``void``.
         """
         self._check(name)
-        return DeclaredFunction(self._file, name, parameters, result)
+        return DeclaredFunction(self._file, name, parameters, result, self._guards)
 
     def _check(self, name: str) -> None:
         """Raises ``LibraryError`` if the library has no function of this name."""
@@ -144,8 +144,8 @@ class Library:
         raise LibraryError(text)
 
 
-class _Read:
-    """A file, and what its tables say."""
+class _LibrarySource:
+    """A file on disk, and what its tables say."""
 
     def __init__(self, path: str) -> None:
         self.file = os.path.basename(path)
@@ -162,10 +162,7 @@ class _Read:
             raise LibraryError(f"{path}: {error}") from None
 
 
-_read = _Read
-
-
-def _ordered(found: list[_Read]) -> tuple[LibraryFile, ...]:
+def _ordered(found: list[_LibrarySource]) -> tuple[LibraryFile, ...]:
     """Returns companions as files, each behind those that it needs."""
     left = {one.name or "": one for one in found}
     if len(left) < len(found):
@@ -177,5 +174,5 @@ def _ordered(found: list[_Read]) -> tuple[LibraryFile, ...]:
             raise LibraryError(f"companions need each other: {', '.join(sorted(left))}")
         for name in free:
             one = left.pop(name)
-            made[name] = LibraryFile(one.file, one.content, name, ())
+            made[name] = library_file(one.file, one.content, name, ())
     return tuple(made.values())
