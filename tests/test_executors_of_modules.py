@@ -296,3 +296,45 @@ def test_an_executor_that_a_task_makes_warns_once_and_has_the_cores_of_the_task(
     assert (size, found) == (1, [1, 2])
     assert f"an executor made in a task, at {__file__}:" in text
     assert "current_executor" in text
+
+
+#: A module whose kernel a program loads, and whose app imports the module in a worker.
+KERNEL = """
+from gristmill import parsl
+
+executor = parsl.HighThroughputExecutor(label="own")
+kernel = parsl.load(parsl.Config(executors=[executor]))
+
+
+@parsl.python_app
+def process():
+    import os
+
+    return os.getpid()
+
+
+@parsl.python_app
+def nested(name):
+    import importlib
+    import os
+    import warnings
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        module = importlib.import_module(name)
+        found = module.process().result()
+    return os.getpid(), found, module.executor.max_workers, [str(one.message) for one in caught]
+"""
+
+
+def test_a_kernel_at_the_top_of_a_module_warns_in_a_worker_that_imports_it(tmp_path: Path) -> None:
+    (tmp_path / "topped.py").write_text(KERNEL)
+    program = "import topped\nprint(topped.nested('topped').result())\n"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    outer, inner, workers, warned = eval(done.stdout)
+    assert outer != inner, "a kernel of its own"
+    assert workers == 1, "the share of its worker"
+    (text,) = warned
+    assert f"an executor made in a task, at {tmp_path / 'topped.py'}:5, starts 1 worker" in text

@@ -184,9 +184,7 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
             _options.texts("preload", preload, "module names"),
             _options.optional_seconds("start_timeout", start_timeout, is_positive=True),
         )
-        # In a task, the share of its worker: the other workers use the rest.
-        is_worker = _creation_sites.is_worker()
-        cores = _worker_environment.threads_of_worker() if is_worker else _native.cpu_count()
+        cores = _worker_environment.usable_cores()
         self._max_workers = max_workers or cores
         self._threads = threads or max(1, cores // self._max_workers)
         self._placement = _placement(nodes)
@@ -229,7 +227,7 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         _living.add(self)
         name = _name_of(initializer)
         self._site = _creation_sites.site((max_workers, max_tasks, start, name))
-        if is_worker:
+        if _creation_sites.is_worker():
             self._join_worker()
 
     def _join_worker(self) -> None:

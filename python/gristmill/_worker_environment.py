@@ -263,6 +263,14 @@ def threads_of_worker() -> int:
     return _threads_of_worker
 
 
+def usable_cores() -> int:
+    """Returns the number of cores for the workers of an executor that this process makes.
+
+    In a worker that is the share that its libraries have: the other workers use the rest.
+    """
+    return _threads_of_worker if _creation_sites.is_worker() else _native.cpu_count()
+
+
 def has_threaded_libraries(modules: Mapping[str, object]) -> bool:
     """Returns whether a library that uses threads is loaded."""
     return any(name in modules for name in ("numpy", "scipy", "sklearn", "torch"))

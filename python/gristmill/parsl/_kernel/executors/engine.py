@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import gristmill
-from gristmill import _native, _options
+from gristmill import _creation_sites, _native, _options
 from gristmill._captures import trust_contents
 from gristmill.parsl._kernel.executors.base import ParslExecutor, check_files, radio_of_parsl
 from gristmill.parsl._kernel.executors.binding import Binding, bind_here
@@ -49,6 +49,10 @@ class _Engine(gristmill.Executor):
     variables: Mapping[str, str] = MappingProxyType({})
     #: A bit mask of the NUMA nodes of each of their CPU slots.
     numa_nodes: Sequence[int] = ()
+
+    def _join_worker(self) -> None:
+        # It stands for no other: futures of apps do not run on the executor that runs a task.
+        self._made_at = _creation_sites.where()
 
     def _describe_worker_environment(self, function: object = None) -> tuple[bytes, dict[str, Any]]:
         home = getattr(function, "__globals__", {}).get("__name__", "")

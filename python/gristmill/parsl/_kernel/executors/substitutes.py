@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from gristmill import _native, _options, _resources
+from gristmill import _options, _resources, _worker_environment
 from gristmill._nodes import accelerators, affinity
 from gristmill.parsl._kernel.executors.engine import GristmillExecutor
 from gristmill.parsl._kernel.parsl_detection import missing, need
@@ -124,7 +124,7 @@ class HighThroughputExecutor(GristmillExecutor):
         return min(fitting, pinned) if pinned else fitting
 
     def _count_fitting(self) -> int:
-        on_machine = _native.cpu_count() / self.cores_per_worker
+        on_machine = _worker_environment.usable_cores() / self.cores_per_worker
         if self.mem_per_worker:
             on_machine = min(
                 on_machine, _resources.memory_size() / (self.mem_per_worker * _GIGABYTE)
