@@ -5,6 +5,7 @@ of tasks are subtracted, which leaves out start and end. What the client polls w
 """
 
 import random
+import shlex
 import shutil
 import subprocess
 import sys
@@ -54,7 +55,7 @@ class Counter:
                 sys.executable,
             ]
             interpreter = folder / "python"
-            interpreter.write_text(f'#!/bin/sh\nexec {" ".join(counted)} "$@"\n')
+            interpreter.write_text(f'#!/bin/sh\nexec {shlex.join(counted)} "$@"\n')
             interpreter.chmod(0o700)
             command = [*counted, counted_tasks.__file__, row, str(count), str(interpreter)]
             try:

@@ -17,7 +17,7 @@ from benches.rows.efficiency import EfficiencyRow
 from benches.rows.graph import ChainRow, FanRow
 from benches.rows.latency import HotRow, SilenceRow
 from benches.rows.memory import FlatRow, OutstandingRow
-from benches.rows.metg import MetgRow
+from benches.rows.metg import MetgRow, NearlyFullRow
 from benches.rows.native import NativeRow
 from benches.rows.nested import NestedRow
 from benches.rows.node_loss import LossRow
@@ -53,6 +53,7 @@ ROWS: dict[str, Row] = {
         ImportRow(),
         FirstRow(),
         MetgRow(),
+        NearlyFullRow(),
         EfficiencyRow(),
         UnevenRow(),
         SmallMapRow(),
