@@ -101,7 +101,7 @@ impl Ended {
                 Self::ContextFailed(format!("{task} ({name}) was not run: {}", failure.text))
             }
             TaskOutcome::Poisoned(reason) => {
-                Self::Refused(format!("the engine failed and gave up {task}: {reason}"))
+                Self::Refused(format!("{task} ({name}) was given up: {reason}"))
             }
             TaskOutcome::NestedTooDeep => Self::Refused(format!(
                 "{task} ({name}) cannot run: all workers and spares, or the memory and GPUs that it needs, are held by \

@@ -10,13 +10,16 @@ are: one more attribute would cost each task a dictionary.
 
 from __future__ import annotations
 
+import atexit
 import functools
+import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import gristmill
 from gristmill import _creation_sites, _native, _options
 from gristmill._captures import trust_contents
+from gristmill.parsl._kernel.executors import ending
 from gristmill.parsl._kernel.executors.base import ParslExecutor, check_files, radio_of_parsl
 from gristmill.parsl._kernel.executors.binding import Binding, bind_here
 from gristmill.parsl._kernel.executors.blocks import (
@@ -201,6 +204,8 @@ class GristmillExecutor(TellsOfBlocks, ParslExecutor):
         if remote_monitoring_radio is None:
             self.remote_monitoring_radio = radio_of_parsl("filesystem", "FilesystemRadio")
         self._engine: _Engine | None = None
+        #: The exception that was handled when this executor started.
+        self._handled_at_start: BaseException | None = None
         #: The function that was submitted last.
         self._function: Callable[..., Any] | None = None
 
@@ -223,6 +228,8 @@ class GristmillExecutor(TellsOfBlocks, ParslExecutor):
             gpus=binding.gpus,
         )
         self._engine.variables, self._engine.numa_nodes = binding.environment, binding.numa_nodes
+        self._handled_at_start = sys.exception()
+        atexit.register(self._abandon_at_exit)
         self._options = functools.lru_cache(_SPECIFICATIONS_MAX)(self._make_options)
         # The submit function of most tasks, looked up once.
         self._submit = (
@@ -322,15 +329,34 @@ class GristmillExecutor(TellsOfBlocks, ParslExecutor):
     def shutdown(self, block: bool = True, cancel_futures: bool = False) -> None:
         """Takes no more tasks, and runs those it has.
 
+        While an exception is handled that was raised since the start, Ctrl-C for example, nobody waits for the tasks:
+        those that have not started are cancelled, those that run are stopped, and the jobs of blocks are cancelled.
+        Parsl's executors end so always.
+
         :param block: whether to return only when all tasks are final and no process is left.
         :param cancel_futures: cancels the tasks that have not started instead of running them.
         """
         if self._engine is not None:
+            error = ending.handled_since(self._handled_at_start)
+            if block and error is not None:
+                self._abandon(error)
             self._engine.shutdown(block, cancel_futures=cancel_futures)
+            atexit.unregister(self._abandon_at_exit)
             # The engine and its memory live until the last future is gone. The cached options must not extend that.
             self._options.cache_clear()
             self._function = None
         super().shutdown()
+
+    def _abandon(self, error: BaseException) -> None:
+        """Cancels the tasks that have not started, and stops those that run."""
+        assert self._engine is not None, "started"
+        self._engine.shutdown(False, cancel_futures=True)
+        self._engine._abort(f"the program ended after {type(error).__name__}, before the task did")
+
+    def _abandon_at_exit(self) -> None:
+        error = ending.uncaught()
+        if error is not None:
+            self._abandon(error)
 
     def _make_options(self, specification: Specification) -> gristmill.BoundExecutor:
         assert self._engine is not None, "started"

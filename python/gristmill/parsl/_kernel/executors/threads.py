@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import concurrent.futures
+import sys
 from typing import TYPE_CHECKING
 
 from gristmill import _forked, _options
+from gristmill.parsl._kernel.executors import ending
 from gristmill.parsl._kernel.executors.base import ParslExecutor, check_files, radio_of_parsl
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ class ThreadPoolExecutor(ParslExecutor):
                 "multiprocessing", "MultiprocessingQueueRadio"
             )
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
+        #: The exception that was handled when this executor started.
+        self._handled_at_start: BaseException | None = None
 
     @property
     def executor(self) -> concurrent.futures.ThreadPoolExecutor | None:
@@ -58,6 +62,7 @@ class ThreadPoolExecutor(ParslExecutor):
 
     def start(self) -> None:
         """Makes the pool. It starts a thread for each task that finds no idle one."""
+        self._handled_at_start = sys.exception()
         self._pool = concurrent.futures.ThreadPoolExecutor(
             self.max_threads, thread_name_prefix=self.thread_name_prefix
         )
@@ -87,10 +92,13 @@ class ThreadPoolExecutor(ParslExecutor):
     def shutdown(self, block: bool = True) -> None:
         """Stops accepting tasks. Accepted tasks still run to their end: a thread cannot be ended from outside.
 
+        While an exception is handled that was raised since the start, those that have not started are cancelled.
+
         :param block: whether to return only when all of them have ended. The interpreter waits for them in any case.
         """
         if self._pool is not None:
-            self._pool.shutdown(wait=block)
+            error = ending.handled_since(self._handled_at_start)
+            self._pool.shutdown(wait=block, cancel_futures=error is not None)
         super().shutdown()
 
     def monitor_resources(self) -> bool:

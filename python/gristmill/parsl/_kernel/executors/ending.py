@@ -1,0 +1,18 @@
+"""Ends of programs that nobody waits for any more: after an exception, Ctrl-C among them."""
+
+from __future__ import annotations
+
+import sys
+
+
+def handled_since(before: BaseException | None) -> BaseException | None:
+    """Returns the exception that this thread is handling, unless it is ``before`` or there is none."""
+    error = sys.exception()
+    return None if error is before else error
+
+
+def uncaught() -> BaseException | None:
+    """Returns the exception that ends the program. There is none in interactive sessions, which go on after theirs."""
+    if hasattr(sys, "ps1"):
+        return None
+    return getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)

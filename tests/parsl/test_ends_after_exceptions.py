@@ -1,0 +1,154 @@
+"""After an exception nobody waits for the tasks of a kernel: it ends at once, and takes its jobs away."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gristmill import parsl
+from gristmill.parsl import Config, GristmillExecutor, ThreadPoolExecutor, python_app
+
+import calls
+from stage import Gate, Script
+
+#: A program whose first task runs until a gate opens, which nothing does; the second task waits for a worker.
+PROGRAM = """
+import os, signal, sys
+from gristmill import parsl
+from gristmill.parsl import Config, GristmillExecutor, python_app
+
+started, gate = sys.argv[1] + "/started", sys.argv[1] + "/gate"
+os.mkfifo(started)
+os.mkfifo(gate)
+
+@python_app
+def hold(started, gate):
+    open(started, "w").close()
+    open(gate).close()
+
+def begin():
+    global futures
+    futures = [hold(started, gate), hold(started, gate)]
+    open(started).close()
+
+def end(error):
+    print(type(error).__name__, futures[1].cancelled(), futures[0].exception())
+
+config = Config(executors=[GristmillExecutor(max_workers=1)], run_dir=sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            """
+try:
+    with parsl.load(config):
+        begin()
+        signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt as error:
+    end(error)
+""",
+            "KeyboardInterrupt",
+        ),
+        (
+            """
+try:
+    with parsl.load(config):
+        begin()
+        raise OSError
+except OSError as error:
+    end(error)
+""",
+            "OSError",
+        ),
+        (
+            """
+try:
+    kernel = parsl.load(config)
+    try:
+        begin()
+        sys.exit(3)
+    finally:
+        kernel.cleanup()
+except SystemExit as error:
+    end(error)
+""",
+            "SystemExit",
+        ),
+    ],
+)
+def test_a_kernel_whose_block_raises_does_not_wait_for_its_tasks(
+    script: Script, tmp_path: Path, text: str, said: str
+) -> None:
+    printed = script.run(PROGRAM + text, str(tmp_path))
+    given_up = f"task 0.0 (hold) was given up: the program ended after {said}, before the task did"
+    assert printed == f"{said} True {given_up}\n"
+
+
+def test_a_program_that_an_exception_ends_does_not_wait_for_its_tasks(
+    script: Script, tmp_path: Path
+) -> None:
+    program = script.start(PROGRAM + "parsl.load(config)\nbegin()\nraise OSError\n", str(tmp_path))
+    with program:
+        _, errors = program.communicate()
+    assert program.returncode == 1
+    assert "OSError" in errors
+
+
+def test_an_exception_from_before_the_kernel_ends_nothing(gate: Gate, tmp_path: Path) -> None:
+    app = python_app(calls.enter)
+    try:
+        raise OSError
+    except OSError:
+        executors = [GristmillExecutor(max_workers=1), ThreadPoolExecutor(label="threads")]
+        with parsl.load(Config(executors=executors, run_dir=str(tmp_path))):
+            futures = [app(gate.path) for _ in range(4)]
+            gate.close()
+    assert [one.exception() for one in futures] == [None] * 4
+
+
+class Queue:
+    """A provider whose jobs wait for ever."""
+
+    label = "queue"
+    nodes_per_block = init_blocks = min_blocks = max_blocks = 1
+    parallelism = 1.0
+    cores_per_node = mem_per_node = None
+    status_polling_interval = 1
+
+    def __init__(self) -> None:
+        self.has_job = threading.Event()
+        self.cancelled: list[str] = []
+
+    def submit(self, command: str, tasks_per_node: int, job_name: str = "") -> str:
+        self.has_job.set()
+        return "7"
+
+    def status(self, jobs: list[str]) -> list[Any]:
+        from gristmill.parsl.jobs.states import JobState, JobStatus
+
+        return [JobStatus(JobState.PENDING) for _ in jobs]
+
+    def cancel(self, jobs: list[str]) -> list[bool]:
+        self.cancelled += jobs
+        return [True] * len(jobs)
+
+
+def test_jobs_in_the_queue_are_cancelled(tmp_path: Path) -> None:
+    provider = Queue()
+    executor = GristmillExecutor(provider=provider, max_workers_per_node=1)
+    app = python_app(abs)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        parsl.load(Config(executors=[executor], run_dir=str(tmp_path))),
+    ):
+        future = app(-1)
+        provider.has_job.wait()
+        raise KeyboardInterrupt
+    assert provider.cancelled == ["7"]
+    assert future.cancelled()
