@@ -156,6 +156,13 @@ class AlteredImageError(ImageError):
 
 
 class StaleModuleError(GristmillError):
-    """Edit of a module after the caller imported it: the worker sees another version of the function."""
+    """Difference between a module of the caller and that of a worker.
+
+    The module was edited after the caller imported it, or the worker's node has another version of it. The message says
+    which, and names the node.
+    """
 
     code = "stale_module"
+
+    #: The facts that complete the message in the submitting process; see ``_stale``.
+    _difference: tuple[str, str, str, str | None] | None = None

@@ -115,13 +115,10 @@ def _load_by_name(
             reload(module)
             function = _walk(module, qualified_name)
         if _fingerprint_with_defaults(function) != expected:
-            from gristmill._errors import StaleModuleError
+            from gristmill import _stale
 
-            raise StaleModuleError(
-                f"{module_name}.{qualified_name} was edited after the caller imported it, or "
-                "was replaced in the caller: the worker finds other code in "
-                f"{getattr(module, '__file__', module_name)}; reload the module in the caller, or restart the caller"
-            )
+            what, file = f"{module_name}.{qualified_name}", getattr(module, "__file__", module_name)
+            raise _stale.error_in_worker(what, module_name, str(file))
     return function
 
 

@@ -83,15 +83,15 @@ def require(checks: list[tuple[str, bytes]]) -> None:
         is_right = source_hash(name) == expected
         if is_right and not is_late:
             continue
-        if not is_right and _hash_of_file(getattr(module, "__spec__", None)) != expected:
-            raise _stale(name, module)
+        if not is_right and hash_of_file(getattr(module, "__spec__", None)) != expected:
+            raise _error(name, module)
         # The modules that follow may hold objects of the old version.
         is_late = True
         # Recorded here in case another finder comes before that of ``_watch``.
         _watch.sought_ns[name] = time.time_ns()
         _functions.reload(module)
         if source_hash(name) != expected:
-            raise _stale(name, module)
+            raise _error(name, module)
 
 
 def note(checks: list[tuple[str, bytes]]) -> None:
@@ -109,22 +109,19 @@ def _require_file(name: str, expected: bytes) -> None:
         spec = _modules.find(name)
         where = getattr(spec, "origin", None)
         stamp = _stamp(where)
-        digest = _hash_of_file(spec)
+        digest = hash_of_file(spec)
         if digest is None:
             return
         _later[name] = (where, stamp, digest)
     if expected and digest != expected:
-        raise _stale(name, where)
+        raise _error(name, where)
 
 
-def _stale(name: str, where: Any) -> Exception:
-    from gristmill._errors import StaleModuleError
+def _error(name: str, where: Any) -> Exception:
+    from gristmill import _stale
 
     file = where if isinstance(where, str) else getattr(where, "__file__", name)
-    return StaleModuleError(
-        f"module {name} was edited after the caller imported it: the worker finds other code in {file}; reload the "
-        "module in the caller, or restart the caller"
-    )
+    return _stale.error_in_worker(f"module {name}", name, file)
 
 
 def source_hash(name: str) -> bytes | None:
@@ -137,7 +134,7 @@ def source_hash(name: str) -> bytes | None:
     if known is not None and known[0] is spec:
         return known[1]
     stamp = _stamp(spec.origin)
-    digest = _hash_of_file(spec)
+    digest = hash_of_file(spec)
     later = _later.pop(name, None)
     if digest is not None:
         is_known = later[2] == digest if later else _was_loaded_from(module, spec, stamp)
@@ -194,7 +191,8 @@ def _live_codes(module: ModuleType, file: str) -> Iterator[CodeType]:
                 yield code
 
 
-def _hash_of_file(spec: Any) -> bytes | None:
+def hash_of_file(spec: Any) -> bytes | None:
+    """Returns the hash of the source that the file of a module holds now, if it can be read."""
     try:
         source = read(spec)
     except Exception:
