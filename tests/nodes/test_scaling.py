@@ -181,6 +181,8 @@ def test_a_job_that_ends_before_a_node_has_joined_is_missing(blocks: Blocks, job
     blocks.see([node("0", "n1")], 0)
     for job in jobs.states:
         jobs.states[job] = BlockStatus(BlockState.COMPLETED, stderr_summary="not found")
+    blocks.see([], 1)
+    assert blocks.poll(set) == 0, "one report of an end is not enough"
     assert blocks.poll(set) == 1
     first, second = blocks.statuses().values()
     assert first.state is BlockState.COMPLETED
@@ -194,7 +196,8 @@ def test_a_block_whose_node_was_there_between_two_looks_is_not_missing(
 ) -> None:
     for job in jobs.states:
         jobs.states[job] = BlockStatus(BlockState.FAILED)
-    assert blocks.poll(lambda: [name_of_node("1", "n1"), "elsewhere"]) == 1
+    assert blocks.poll(lambda: [name_of_node("1", "n1"), "elsewhere"]) == 0
+    assert blocks.poll(set) == 1
     first, second = blocks.statuses().values()
     assert (first.state, first.has_joined) == (BlockState.MISSING, False)
     assert (second.state, second.has_joined) == (BlockState.FAILED, True)

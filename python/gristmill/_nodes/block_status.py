@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import os
 
+from gristmill import _options
 from gristmill._errors import GristmillError
 
 TYPE_CHECKING = False
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     #: A function that is called after each poll of the jobs, with an object that has ``provider``, ``label`` and
     #: ``set_bad_state_and_fail_all(exception)``, and with the status of each block by its id.
     ErrorHandler = Callable[[Any, Mapping[str, "BlockStatus"]], object]
+
+
+#: The size of a job's last output that is kept to explain its end, bytes.
+_OUTPUT_MAX = 2000
 
 
 class BlockState(enum.IntEnum):
@@ -62,15 +68,63 @@ class BlockStatus:
 
 
 def read_status(theirs: Any) -> BlockStatus:
-    """Converts a provider's job status, and reads the files that it names at once because they may be deleted later."""
+    """Converts a provider's job status, and reads the files that it names at once because they may be deleted later.
+
+    Raises ``ValueError`` for an object without a state. What cannot be read of the rest is left out.
+    """
     try:
-        state = BlockState(int(theirs.state))
-    except ValueError:
+        number = theirs.state
+    except AttributeError:
+        raise ValueError(f"it gave {_options.shown(theirs)}") from None
+    try:
+        state = BlockState(int(number))
+    except Exception:
         state = BlockState.UNKNOWN
+    message = _text(getattr(theirs, "message", None))
     if state in _LIVING:
-        return BlockStatus(state, theirs.message)
-    words = theirs.stdout_summary, theirs.stderr_summary
-    return BlockStatus(state, theirs.message, theirs.exit_code, *words)
+        return BlockStatus(state, message)
+    code = getattr(theirs, "exit_code", None)
+    return BlockStatus(
+        state,
+        message,
+        code if isinstance(code, int) else None,
+        _output(theirs, "stdout"),
+        _output(theirs, "stderr"),
+    )
+
+
+def _output(theirs: Any, name: str) -> str | None:
+    """Returns what a job has written, in any encoding."""
+    try:
+        return _text(getattr(theirs, f"{name}_summary", None))
+    except Exception as error:  # Parsl reads the file as UTF-8
+        try:
+            return _end_of_file(getattr(theirs, f"{name}_path", None))
+        except Exception:
+            return f"(it cannot be read: {text_of(error)})"
+
+
+def _end_of_file(path: Any) -> str:
+    with open(path, "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _OUTPUT_MAX))
+        return file.read().decode(errors="replace")
+
+
+def _text(value: Any) -> str | None:
+    """Returns a text of a provider as one that can be written anywhere."""
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return str(value).encode(errors="backslashreplace").decode()
+
+
+def text_of(error: BaseException) -> str:
+    """Returns the text of an exception of a provider, or the name of its type if it has none."""
+    try:
+        return _text(error) or type(error).__name__
+    except Exception:
+        return type(error).__name__
 
 
 class BlocksFailedError(GristmillError):

@@ -5,18 +5,28 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
+from collections.abc import Iterable, Mapping
 
-from gristmill import _forked
-from gristmill._nodes.block_status import BlockState, BlockStatus, read_status
+from gristmill import _options
+from gristmill._nodes.block_status import BlockState, BlockStatus, in_words, read_status, text_of
+from gristmill._nodes.outside_calls import CallLimit, OutsideCalls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Container, Sequence
     from typing import Any
 
     from gristmill._nodes.view import NodeView
 
 _log = logging.getLogger("gristmill.nodes")
+
+#: Providers themselves end a command after ten seconds to a minute; a cloud needs minutes to start a machine. A job
+#: that is not cancelled costs its user more than the last wait.
+_LIMITS = {
+    "submit": CallLimit(600.0, 30.0),
+    "status": CallLimit(120.0, 10.0),
+    "cancel": CallLimit(120.0, 30.0, is_last=True),
+}
 
 
 @dataclasses.dataclass
@@ -35,6 +45,26 @@ class Block:
     reported: BlockState | None = None
     #: The time since which its nodes have no task; ``None`` if they have tasks or are not connected.
     idle_since: float | None = None
+    #: True if its job was cancelled because it is not needed.
+    is_cancelled: bool = False
+    #: The number of polls in a row that reported its end, and the first of their reports.
+    ends_told: int = 0
+    first_end: BlockStatus | None = None
+
+    def is_credible(self, status: BlockStatus) -> bool:
+        """Returns whether a reported status is taken over.
+
+        Batch systems report for a moment that a job has ended which waits or works: they have lost it from their
+        tables, or are being restarted. So an end counts only while no node is connected, and, if none ever was, at its
+        second report.
+        """
+        if not status.terminal:
+            self.ends_told = 0
+            return True
+        self.ends_told += 1
+        if self.ends_told == 1:
+            self.first_end = status
+        return not self.workers and (self.has_joined or self.ends_told > 1)
 
 
 @dataclasses.dataclass
@@ -59,7 +89,10 @@ class Blocks:
 
     def __init__(self, provider: Any, label: str, command: Callable[[str], str]) -> None:
         self._provider = provider
+        self.calls = OutsideCalls("the provider", _LIMITS)
         self.label = label
+        #: The reason why the batch system's last answer was of no use; empty without one.
+        self.trouble = ""
         self._command = command
         #: Reentrant, because a signal handler may read the blocks while it interrupts a read.
         self._lock = threading.RLock()
@@ -68,15 +101,15 @@ class Blocks:
     def submit(self) -> bool:
         """Submits one block. Returns whether the provider accepted it."""
         number = str(len(self._blocks))
+        name = f"parsl.{self.label}.block-{number}"
         try:
-            name = f"parsl.{self.label}.block-{number}"
-            job = _forked.guarded(self._provider.submit, self._command(number), 1, name)
+            job = self._ask("submit", self._command(number), 1, name, late=self._drop)
             if not job:
                 raise RuntimeError("the provider returned no job")
         except Exception as error:  # any exception of a provider means that the block failed
-            status = BlockStatus(BlockState.FAILED, f"it could not be submitted: {error}")
-            block = Block(number, None, status)
-            _log.warning("block %s could not be submitted: %s", number, error)
+            reason = f"it could not be submitted: {text_of(error)}"
+            block = Block(number, None, BlockStatus(BlockState.FAILED, reason))
+            _log.warning("block %s, named %s, failed: %s", number, name, reason)
         else:
             block = Block(number, job, BlockStatus(BlockState.PENDING))
             _log.info("block %s is job %s", number, job)
@@ -84,13 +117,25 @@ class Blocks:
             self._blocks[number] = block
         return block.job is not None
 
+    def _ask(self, name: str, *arguments: Any, **terms: Any) -> Any:
+        """Calls a method of the provider. Raises its exception, and ``TimeoutError`` after its limit."""
+        return self.calls.call(name, getattr(self._provider, name), *arguments, **terms)
+
+    def _drop(self, job: Any) -> None:
+        """Cancels a job whose submission took too long: its block counts as failed."""
+        try:
+            if job:
+                self._ask("cancel", [job], waits=True)
+        except Exception as error:
+            _log.warning("job %s is not needed and was not cancelled: %s", job, text_of(error))
+
     def see(self, nodes: Sequence[NodeView], now: float) -> Change:
         """Records which nodes are connected and which have no tasks."""
         of_block: dict[str, list[NodeView]] = {}
         for node in nodes:
             of_block.setdefault(_block_of(node.name), []).append(node)
         change = Change()
-        for block in self.living():
+        for block in self._living_or_among(of_block):
             found = of_block.get(block.number, [])
             change.has_gained |= bool(found) and not block.workers
             change.has_lost |= bool(block.workers) and not found
@@ -102,6 +147,22 @@ class Blocks:
             elif block.idle_since is None:
                 block.idle_since = now
         return change
+
+    def _living_or_among(self, connected: Container[str]) -> list[Block]:
+        """Returns the living blocks, and those that live again: their nodes are connected despite a reported end."""
+        with self._lock:
+            blocks = list(self._blocks.values())
+        for block in blocks:
+            is_ended = block.status.terminal and block.job is not None and not block.is_cancelled
+            if is_ended and block.number in connected:
+                _log.warning(
+                    "block %s works, although the batch system reported that its job is %s",
+                    block.number,
+                    block.status.status_name,
+                )
+                block.status = BlockStatus(BlockState.RUNNING, has_joined=True)
+                block.ends_told = 0
+        return [block for block in blocks if not block.status.terminal]
 
     def workers_per_block(self) -> float | None:
         """Returns the average number of workers of blocks with connected nodes, or ``None`` without such a block."""
@@ -124,35 +185,48 @@ class Blocks:
             return 0
         try:
             jobs = [block.job for block in living]
-            answers = _forked.guarded(self._provider.status, jobs)
+            answers = _as_many(self._ask("status", jobs), len(jobs), "states")
         except Exception as error:  # a busy batch system answers a later poll
-            _log.warning("the batch system does not report the states of its jobs: %s", error)
+            self._note_trouble(f"does not report the states of its jobs: {text_of(error)}")
             return 0
         # Called after the poll: a node may join, work and die with its job between two looks at the nodes.
         come = {_block_of(name) for name in joined()}
+        trouble = ""
         for block, theirs in zip(living, answers, strict=True):
             block.has_joined |= block.number in come
-            status = dataclasses.replace(read_status(theirs), has_joined=block.has_joined)
-            if status.terminal and not block.has_joined:
-                status = dataclasses.replace(status, state=BlockState.MISSING)
-            if status.terminal:
-                _log.info("block %s has ended: %s", block.number, status.status_name)
-            block.status = status
-            block.status = _corrected(block)
+            try:
+                _take_over(block, read_status(theirs))
+            except Exception as error:
+                trouble = f"reports no state of job {block.job}: {text_of(error)}"
+        self._note_trouble(trouble)
         return sum(block.status.state is BlockState.MISSING for block in living)
 
-    def take_away(self, blocks: Sequence[Block]) -> None:
-        """Cancels the jobs of blocks that are not needed."""
+    def are_ends_doubted(self) -> bool:
+        """Returns whether another poll is needed to find out whether a job has ended."""
+        return any(block.ends_told and not block.workers for block in self.living())
+
+    def take_away(self, blocks: Sequence[Block]) -> bool:
+        """Cancels the jobs of blocks that are not needed. Returns whether the batch system answered."""
         if not blocks:
-            return
+            return True
         try:
-            gone = _forked.guarded(self._provider.cancel, [block.job for block in blocks])
+            jobs = [block.job for block in blocks]
+            gone = _as_many(self._ask("cancel", jobs), len(jobs), "answers")
         except Exception as error:  # cancelled again later if they still run
-            _log.warning("the batch system does not cancel jobs: %s", error)
-            return
+            self._note_trouble(f"does not cancel jobs: {text_of(error)}")
+            return False
+        self._note_trouble("")
         for block, is_gone in zip(blocks, gone, strict=True):
             if is_gone:
+                block.is_cancelled = True
                 block.status = BlockStatus(BlockState.SCALED_IN)
+        return True
+
+    def _note_trouble(self, text: str) -> None:
+        """Keeps why the batch system's answer was of no use. Logs it unless it is the last one again."""
+        if text and text != self.trouble:
+            _log.warning("the batch system %s", text)
+        self.trouble = text
 
     def living(self) -> list[Block]:
         """Returns the blocks that have not ended, oldest first."""
@@ -163,6 +237,16 @@ class Blocks:
         """Returns the status of each block ever submitted, by block number."""
         with self._lock:
             return {block.number: block.status for block in self._blocks.values()}
+
+    def without_nodes(self) -> list[tuple[Block, str]]:
+        """Returns the blocks that have ended or have no connected node, and their states in words."""
+        with self._lock:
+            blocks = list(self._blocks.values())
+        return [
+            (block, in_words(block.status) if block.status.terminal else _awaited(block))
+            for block in blocks
+            if block.status.terminal or not block.workers
+        ]
 
     def take_changes(self) -> dict[str, BlockStatus]:
         """Returns the blocks whose state has changed since the last call."""
@@ -176,6 +260,44 @@ class Blocks:
         """Returns the provider's job id of each block that it accepted, by block number."""
         with self._lock:
             return {one.number: one.job for one in self._blocks.values() if one.job is not None}
+
+
+def _as_many(answers: Any, count: int, what: str) -> list[Any]:
+    """Returns a provider's answers as a list. Raises ``ValueError`` if it has not one for each job."""
+    is_list = isinstance(answers, Iterable) and not isinstance(answers, (str, bytes, Mapping))
+    if not is_list:
+        raise ValueError(f"it gave {_options.shown(answers)} instead of a list of {what}")
+    found = list(answers)
+    if len(found) != count:
+        raise ValueError(f"it gave {len(found)} {what} for {count} jobs")
+    return found
+
+
+def _take_over(block: Block, status: BlockStatus) -> None:
+    """Takes over a reported status if it is credible."""
+    status = dataclasses.replace(status, has_joined=block.has_joined)
+    if not block.is_credible(status):
+        return
+    if status.terminal and block.first_end is not None:
+        # The output may have been deleted since.
+        status = dataclasses.replace(
+            status,
+            stdout_summary=status.stdout_summary or block.first_end.stdout_summary,
+            stderr_summary=status.stderr_summary or block.first_end.stderr_summary,
+        )
+    if status.terminal and not block.has_joined:
+        status = dataclasses.replace(status, state=BlockState.MISSING)
+    if status.terminal:
+        _log.info("block %s has ended: %s", block.number, status.status_name)
+    block.status = status
+    block.status = _corrected(block)
+
+
+def _awaited(block: Block) -> str:
+    """Returns in words what a living block without a connected node is waited for."""
+    text = in_words(block.status).replace("its job", f"its job {block.job}", 1)
+    now = "is connected now" if block.has_joined else "has joined yet"
+    return f"{text}, and none of its nodes {now}"
 
 
 def _corrected(block: Block) -> BlockStatus:

@@ -6,6 +6,7 @@ scales by itself, also under Parsl's kernel.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import math
@@ -15,7 +16,7 @@ import shlex
 from gristmill import _options
 from gristmill._nodes import accelerators, walltime
 from gristmill._nodes.affinity import checked
-from gristmill._nodes.block_status import handler_of, in_words
+from gristmill._nodes.block_status import handler_of
 from gristmill._nodes.blocks import Blocks, name_of_node
 from gristmill._nodes.command import HOST, AgentCommand
 from gristmill._nodes.groups import same_group
@@ -210,12 +211,15 @@ class ProviderNodes(Placement):
         """Cancels all blocks."""
         if self.scaler is not None:
             self.scaler.end()
-        if self._key_file and os.path.exists(self._key_file):
-            os.unlink(self._key_file)
+        if self._key_file:
+            with contextlib.suppress(OSError):
+                os.unlink(self._key_file)
 
     def failures(self) -> list[tuple[str, str]]:
-        """Returns the blocks that have ended, and their ends in words."""
+        """Returns the blocks without a node, what is known of them, and what the batch system does not answer."""
         if self.scaler is None:
             return []
-        statuses = self.scaler.blocks.statuses().items()
-        return [(f"block {number}", in_words(one)) for number, one in statuses if one.terminal]
+        blocks = self.scaler.blocks
+        found = [(f"block {block.number}", text) for block, text in blocks.without_nodes()]
+        waiting = blocks.calls.waiting() or (blocks.trouble and f"it {blocks.trouble}")
+        return [*found, ("the batch system", waiting)] if waiting else found

@@ -8,6 +8,7 @@ import threading
 import time
 
 from gristmill import _forked
+from gristmill._nodes.block_status import text_of
 from gristmill._nodes.opening import BEAT_S
 from gristmill._nodes.pauses import Pauses
 from gristmill._nodes.scaling import Rate, Strategy
@@ -32,6 +33,10 @@ _LOOK_S, _POLL_S = 0.05, 2.0
 _CERTAIN_S = 2 * BEAT_S
 #: The number of requests to end jobs that are not needed, unless the batch system confirms earlier.
 _CANCELS_MAX = 3
+#: The time after which tasks fail because a call of the provider does not return, while there is no node, seconds.
+_SILENCE_MAX_S = 600.0
+#: The time limit for the end, seconds: longer than that of the provider's last calls.
+_END_S = 120.0
 
 
 class Scaler:
@@ -80,9 +85,12 @@ class Scaler:
         self._thread.start()
 
     def end(self) -> None:
-        """Cancels all blocks and waits for the thread."""
+        """Cancels all blocks and waits for the thread, for a limited time."""
         self._ends.set()
-        self._thread.join()
+        self.blocks.calls.begin_end()
+        self._thread.join(_END_S)
+        if self._thread.is_alive():
+            _log.warning("the blocks of %s have not ended after %g s", self.label, _END_S)
 
     @property
     def bad_state_is_set(self) -> bool:
@@ -96,17 +104,30 @@ class Scaler:
     def _run(self) -> None:
         try:
             self._look_after()
-        except Exception as error:  # without this thread tasks would wait forever
+        except BaseException as error:  # without this thread tasks would wait forever
             _log.exception("blocks can no longer be managed")
             self.set_bad_state_and_fail_all(error)
+        try:
+            self._cancel_all()
+            self._tell()
+        finally:
+            if self.executor_exception is not None:
+                self._client.give_up(text_of(self.executor_exception))
+
+    def _cancel_all(self) -> None:
+        """Cancels all jobs that are left. Logs those that may still run."""
+        self.blocks.calls.begin_end()
         for _ in range(_CANCELS_MAX):
-            living = self.blocks.living()
-            if not living:
+            if not self.blocks.take_away(self.blocks.living()) and self.blocks.calls.is_hanging():
                 break
-            self.blocks.take_away(living)
-        self._tell()
-        if self.executor_exception is not None:
-            self._client.give_up(str(self.executor_exception))
+        if left := [str(block.job) for block in self.blocks.living()]:
+            # Without a trouble, most of them have ended by themselves: their agents have left.
+            _log.log(
+                logging.WARNING if self.blocks.trouble else logging.INFO,
+                "the batch system has not cancelled the jobs %s. Cancel those that still run. It %s",
+                ", ".join(left),
+                self.blocks.trouble or "has answered that it cannot",
+            )
 
     def _look_after(self) -> None:
         look_s, poll_s = _LOOK_S, _POLL_S
@@ -121,19 +142,35 @@ class Scaler:
                 look_s, poll_s, poll_at = _LOOK_S, _POLL_S, now + _POLL_S
             elif now >= poll_at:
                 self._poll(now)
-                poll_s = min(2 * poll_s, max(_POLL_S, self.provider.status_polling_interval))
+                poll_s = min(2 * poll_s, max(_POLL_S, self._polling_interval()))
+                if self.blocks.are_ends_doubted():
+                    look_s, poll_s = _LOOK_S, _POLL_S
                 poll_at = now + poll_s
             self._tell()
+            self._give_up_on_silence()
             if self.bad_state_is_set or self._ends.wait(look_s) or self._client.is_over():
                 return
             look_s = min(2 * look_s, self._period_s)
+
+    def _polling_interval(self) -> float:
+        """Returns the provider's time between two polls, seconds; 0 if it has none."""
+        try:
+            return float(self.provider.status_polling_interval)
+        except Exception:
+            return 0.0
+
+    def _give_up_on_silence(self) -> None:
+        """Gives up if a call of the provider does not return: then no block is ever added, and no end noticed."""
+        calls = self.blocks.calls
+        if calls.hangs_s() > _SILENCE_MAX_S and not self._client.nodes():
+            self.set_bad_state_and_fail_all(TimeoutError(calls.waiting()))
 
     def _tell(self) -> None:
         changes = self.blocks.take_changes()
         if changes and self._on_change is not None:
             try:
                 _forked.guarded(self._on_change, changes)
-            except Exception:
+            except BaseException:
                 _log.exception("the states of blocks could not be reported")
 
     def _poll(self, now: float) -> None:
@@ -148,7 +185,7 @@ class Scaler:
     def _handle(self) -> None:
         try:
             _forked.guarded(self._handler, self, self.blocks.statuses())
-        except Exception as error:
+        except BaseException as error:
             _log.exception("the handler of block errors failed")
             self.set_bad_state_and_fail_all(error)
 
@@ -161,6 +198,8 @@ class Scaler:
             return self._take_away(-change, tasks > 0, now)
         self._wanted += change
         if not self._wanted or now < self._submit_at or self._rate.wait_s(now) > 0:
+            return False
+        if self.blocks.calls.is_hanging():
             return False
         self._wanted -= 1
         self._rate.note(now)
