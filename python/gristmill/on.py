@@ -167,7 +167,8 @@ def ssh(
     :param hosts: names as ``ssh`` takes them.
     :param workers: workers on each host; by default its cores.
     :param python: the interpreter there, which has Gristmill; by default the path of this one.
-    :param worker_init: commands of a login shell before the agent starts, such as ``module load python``.
+    :param worker_init: commands of ``bash -l`` before the agent starts, such as ``module load python``, on one line or
+        several. They read nothing from standard input.
     :param shell: the command, and options of it.
     :param network: where the hosts find this program, and their groups; by default as ``on.Network()``.
     :param reverse: makes hosts reach this program through the connections of ``ssh`` (``ssh -R``), for a machine that
@@ -177,7 +178,8 @@ def ssh(
 
     An agent that is lost is started again, after pauses that grow to a minute. A host is given up, and this is logged,
     when it has failed ten times in a row, or when ``ssh`` has not found its name twice in a row. When all hosts are
-    given up, tasks fail with ``StartError``. An agent that cannot reach this program needs two minutes to fail.
+    given up, tasks fail with ``StartError``. An agent that cannot reach this program needs two minutes to fail, and one
+    that has not joined after ten minutes is ended.
     """
     from gristmill._nodes.ssh import SshNodes
 
@@ -273,7 +275,8 @@ def provider(
         that requests GPUs sees those that it is granted instead.
 
     The placement works on a copy of the provider, which has its own table of jobs. The first blocks are submitted with
-    the executor's first task. Jobs are cancelled when the executor is shut down.
+    the executor's first task. Jobs are cancelled when the executor is shut down. A launcher that puts words before the
+    command must pass ``GRISTMILL_NODE_KEY`` on if ``is_folder_shared`` is ``False``.
     """
     from gristmill._nodes.provider import BlockOptions, ProviderNodes
 

@@ -66,7 +66,9 @@ def test_ranks_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         mpi, "SupervisedProcess", lambda _, command, *__, **___: commands.append(command)
     )
-    monkeypatch.setattr(mpi, "Supervisor", lambda *_: types.SimpleNamespace(start=lambda: None))
+    monkeypatch.setattr(
+        mpi, "Supervisor", lambda *_, **__: types.SimpleNamespace(start=lambda: None)
+    )
     placement = on.mpi(launcher=["true"], cpu_affinity="block")
     placement.client = types.SimpleNamespace(is_over=None, give_up=None)  # type: ignore[assignment]
     placement.start("0.0.0.0:1", "key")

@@ -142,6 +142,9 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         labels = _labels(options)
     except ValueError as error:
         parser.error(str(error))
+    except TimeoutError as error:
+        print(f"gristmill node {name}: gave up: {error}", file=sys.stderr)
+        return IN_VAIN
     _handle_signals()
     if options.leash:
         key_input.end_with_input(None if options.drain is None else _LEASHED_DRAIN_S)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import select
 import signal
 import sys
 import threading
@@ -15,12 +17,15 @@ KEY_VARIABLE = "GRISTMILL_NODE_KEY"
 _HURRY = signal.SIGUSR2
 #: The longest line with a key, bytes: a key has a hundred or two.
 _LINE_MAX = 4096
+#: The time limit for that line, seconds: the client sends it when it starts the agent's host.
+_LINE_S = 30.0
 
 
 def read_key(path: str | None) -> str:
     """Reads the key from a file, standard input (``-``) or the environment, and removes it from the environment.
 
-    Raises ``ValueError`` if there is no key, or if other users can access its file.
+    Raises ``ValueError`` if there is no key, or if other users can access its file; ``TimeoutError`` if standard input
+    holds none in time.
     """
     handed = os.environ.pop(KEY_VARIABLE, None)
     if path is None:
@@ -39,9 +44,16 @@ def read_key(path: str | None) -> str:
 
 
 def _read_line() -> str:
-    """Reads one line of standard input, and nothing after it."""
+    """Reads one line of standard input, and nothing after it. A person at a terminal may take any time."""
     line = b""
+    limit_at = math.inf if os.isatty(0) else time.monotonic() + _LINE_S
     while not line.endswith(b"\n") and len(line) < _LINE_MAX:
+        patience_s = None if limit_at == math.inf else max(0.0, limit_at - time.monotonic())
+        if not select.select([0], [], [], patience_s)[0]:
+            raise TimeoutError(
+                f"no key has come on standard input within {_LINE_S:g} s. Has a command that ran before the agent "
+                "read it, such as one of a start-up file of the login shell?"
+            )
         byte = os.read(0, 1)
         if not byte:
             break

@@ -77,7 +77,14 @@ class RankNodes(Placement):
         name = os.path.basename(self.launcher[0])
         post = SupervisedProcess(name, command, variables, surroundings=surroundings())
         view = self.client
-        self.supervisor = Supervisor([post], view.is_over, view.give_up, lambda _: view.leaves())
+        # Without a time limit for the start: a launcher may wait for the nodes of its allocation.
+        self.supervisor = Supervisor(
+            [post],
+            view.is_over,
+            view.give_up,
+            leaves=lambda _: view.leaves(),
+            has_node=lambda _: view.has_node(),
+        )
         self.supervisor.start()
 
     def end(self) -> None:

@@ -25,6 +25,7 @@ from gristmill._nodes.network import Network, network_of
 from gristmill._nodes.placement import Placement
 from gristmill._nodes.scaler import Scaler
 from gristmill._nodes.scaling import Limits, Rate, Strategy
+from gristmill._nodes.shell import ExportingLauncher, puts_words_before
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,6 +96,10 @@ def _checked(options: BlockOptions) -> BlockOptions:
     return options
 
 
+def _export(key: str) -> str:
+    return f"export {KEY_VARIABLE}={key}"
+
+
 class ProviderNodes(Placement):
     """A placement whose blocks of nodes come and go with the tasks."""
 
@@ -120,6 +125,7 @@ class ProviderNodes(Placement):
         self._walltime_s = walltime.of_provider(provider)
         self._make_rules()  # reports invalid values now instead of at the start
         self._key_file = ""
+        self._is_key_in_command = False
         self.scaler: Scaler | None = None
 
     def _make_rules(self) -> tuple[Strategy, Rate, ErrorHandler]:
@@ -161,6 +167,7 @@ class ProviderNodes(Placement):
         if options.is_folder_shared:
             self._key_file = os.path.join(folder, f"{options.label}-{os.urandom(4).hex()}.key")
             write_key(self._key_file, key)
+        self._hand_over(key)
         join = self.network.addresses(address)
         blocks = Blocks(
             self.provider, options.label, lambda number: self._command(number, join, key)
@@ -174,6 +181,20 @@ class ProviderNodes(Placement):
             self.on_change,
         )
         self.scaler.start()
+
+    def _hand_over(self, key: str) -> None:
+        """Determines how agents get the key if they do not see its file: as a variable that the job's script exports.
+
+        The export is a part of the command, so that it reaches all nodes. Only where a launcher puts words before the
+        command, the export is before them, and the words are to pass the variable on.
+        """
+        launcher = getattr(self.provider, "launcher", None)
+        if isinstance(launcher, ExportingLauncher):  # of the last run
+            launcher = self.provider.launcher = launcher.launcher
+        is_before = not self._key_file and launcher is not None and puts_words_before(launcher)
+        self._is_key_in_command = not self._key_file and not is_before
+        if is_before:
+            self.provider.launcher = ExportingLauncher(launcher, _export(key))
 
     def _make_folder(self) -> str:
         """Creates the folder for the provider's scripts, unless a kernel has made it. Returns the run's folder."""
@@ -205,7 +226,7 @@ class ProviderNodes(Placement):
             ],
         )
         command = shlex.join(agent.arguments())
-        return command if self._key_file else f"export {KEY_VARIABLE}={key}\n{command}"
+        return f"{_export(key)}\n{command}" if self._is_key_in_command else command
 
     def end(self) -> None:
         """Cancels all blocks."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-import shlex
 
 from gristmill import _options
+from gristmill._nodes import shell
 from gristmill._nodes.affinity import checked
 from gristmill._nodes.command import AgentCommand
 from gristmill._nodes.groups import group_of
@@ -33,6 +33,9 @@ _OPTIONS = (
     "-o",
     "ServerAliveCountMax=3",
 )
+#: The time within which an agent has to join, seconds. The login, ``worker_init`` and the search for this program
+#: (two minutes) take less, unless one of them is stuck.
+_START_S = 600.0
 #: The message of ``ssh`` for a name that it cannot look up.
 _UNKNOWN_HOST = "Could not resolve hostname"
 #: Options that make a failed port forward an error, and that use a connection of its own, so that the forward lasts as
@@ -59,7 +62,7 @@ class SshNodes(Placement):
     :param workers: workers on each host; by default one for each core.
     :param python: the interpreter there; by default the path of this one.
     :param worker_init: commands of a login shell before the agent starts.
-    :param shell: the command, and its options.
+    :param ssh: the command, and its options.
     :param network: where the hosts connect to this program, and their groups.
     :param reverse: whether hosts reach this program through the connections of ``ssh`` instead.
     :param cpu_affinity: the policy that binds workers to cores.
@@ -71,7 +74,7 @@ class SshNodes(Placement):
         workers: int | None,
         python: str | None,
         worker_init: str,
-        shell: Sequence[str],
+        ssh: Sequence[str],
         network: Network | None,
         reverse: bool,
         cpu_affinity: str = "none",
@@ -94,7 +97,7 @@ class SshNodes(Placement):
         self.workers = _options.workers("workers", workers)
         self.python = _options.optional_text("python", python)
         self.worker_init = _options.text("worker_init", worker_init)
-        self.shell = _options.command("shell", shell)
+        self.ssh = _options.command("shell", ssh)
         self.network = network
         self.listen = network.listen_here if reverse else network.listen
         self.reverse = reverse
@@ -106,7 +109,12 @@ class SshNodes(Placement):
         posts = [self._post(host, address, key) for host in self.hosts]
         view = self.client
         self.supervisor = Supervisor(
-            posts, view.is_over, view.give_up, lambda host: view.leaves(_name_of(host))
+            posts,
+            view.is_over,
+            view.give_up,
+            leaves=lambda host: view.leaves(_name_of(host)),
+            has_node=lambda host: view.has_node(_name_of(host)),
+            start_limit_s=_START_S,
         )
         self.supervisor.start()
 
@@ -139,11 +147,8 @@ class SshNodes(Placement):
             cpu_affinity=self.cpu_affinity,
             is_leashed=True,
         )
-        command = f"exec {shlex.join(agent.arguments())}"
-        if self.worker_init:
-            # A login shell sets up what sites put there: modules, environments.
-            command = shlex.join(["exec", "bash", "-lc", f"{self.worker_init}\n{command}"])
-        return [*self.shell, *_OPTIONS, *forward, "--", host, command]
+        command = shell.for_any_shell(shell.after(self.worker_init, agent.arguments()))
+        return [*self.ssh, *_OPTIONS, *forward, "--", host, command]
 
     def end(self) -> None:
         """Ends the connections, and the agents with them."""

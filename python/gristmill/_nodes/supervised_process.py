@@ -50,7 +50,11 @@ class SupervisedProcess:
         #: The number of times in a row that the host was not found.
         self._not_found = 0
         self._pauses = Pauses()
-        self._began_at = 0.0
+        self.began_at = 0.0
+        #: True if a node of the running process has joined.
+        self.has_joined = False
+        #: The reason for its end while it is needed; empty without one.
+        self._fault = ""
         self._words = b""
         self.process: subprocess.Popen[bytes] | None = None
         #: The time to start it, on the monotonic clock; ``None`` if it runs, or is not started again.
@@ -68,7 +72,8 @@ class SupervisedProcess:
     def start(self) -> bool:
         """Starts the process. Returns whether that succeeded."""
         self.due_at = None
-        self._began_at = time.monotonic()
+        self.began_at = time.monotonic()
+        self.has_joined, self._fault = False, ""
         self._words = b""
         try:
             self.process = subprocess.Popen(
@@ -127,8 +132,16 @@ class SupervisedProcess:
             from gristmill import _native
 
             how = f"signal {-status} ({_native.signal_name(-status)})"
-        said = f"ended with {how}: {words}" if words else f"ended with {how}"
-        self._plan(said, says_failed=status == IN_VAIN)
+        said = self._fault or f"ended with {how}"
+        said = f"{said}: {words}" if words else said
+        self._plan(said, says_failed=status == IN_VAIN or bool(self._fault))
+
+    def end_for(self, fault: str) -> None:
+        """Ends the process because of a fault, which counts as a failure however long the process has run."""
+        assert self.process is not None, "it runs"
+        if not self._fault:
+            self._fault = fault
+            self.process.terminate()
 
     def _note_host(self, status: int, words: str) -> None:
         is_found = status == 0 or self._unknown_host is None or self._unknown_host not in words
@@ -141,7 +154,10 @@ class SupervisedProcess:
         if self.finality is not None:
             return
         now = time.monotonic()
-        pause = self._pauses.after(now - self._began_at, says_failed)
+        lasted_s = now - self.began_at
+        if self._fault:
+            lasted_s = min(lasted_s, self._pauses.look_s)
+        pause = self._pauses.after(lasted_s, says_failed)
         if pause is not None:
             self.due_at = now + pause
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import selectors
 import socket
@@ -27,8 +28,12 @@ _log = logging.getLogger("gristmill.nodes")
 #: The time that a process gets to leave once its client has finished, and then between the signal and its kill,
 #: seconds.
 _LEAVE_S, _KILL_S = 10.0, 5.0
+#: The time after the kill from which a process is not waited for any more, seconds.
+_STUCK_S = 10.0
 #: The time between the signal and the kill for a process without a node that could leave, seconds.
 _KILL_SOON_S = 1.0
+#: The time after a start from which a missing node is reported, seconds.
+_REPORTED_S = 10.0
 #: The longest sleep, seconds. An executor that was garbage-collected is noticed after this time.
 _SLEEP_MAX_S = 5.0
 #: The reasons why a process is not started again, by its final exit status.
@@ -57,11 +62,15 @@ class Supervisor:
         is_over: Callable[[], bool] = lambda: False,
         abandoned: Callable[[str], None] = lambda text: None,
         leaves: Callable[[str], bool] = lambda name: True,
+        has_node: Callable[[str], bool] = lambda name: True,
+        start_limit_s: float = math.inf,
     ) -> None:
         self._posts = list(posts)
         self._is_over = is_over
         self._abandoned = abandoned
         self._leaves = leaves
+        self._has_node = has_node
+        self._start_limit_s = start_limit_s
         #: Reentrant: log handlers and signal handlers run in threads that hold it, and may ask what runs, or end it.
         self._lock = threading.RLock()
         self._end_began_at = 0.0
@@ -78,9 +87,23 @@ class Supervisor:
         self._thread.start()
 
     def failures(self) -> list[tuple[str, str]]:
-        """Returns the names and last failures of the processes that do not run now."""
+        """Returns the processes that do not run now, or whose nodes have not joined yet: their names, and why.
+
+        A process that was started a moment ago is left out.
+        """
+        now = time.monotonic()
         with self._lock:
-            return [(post.name, post.failure) for post in self._posts if post.process is None]
+            texts = [(post.name, self._what_is_missing(post, now)) for post in self._posts]
+        return [(name, text) for name, text in texts if text is not None]
+
+    def _what_is_missing(self, post: SupervisedProcess, now: float) -> str | None:
+        if post.process is None:
+            return post.failure
+        started_s = now - post.began_at
+        if started_s < _REPORTED_S or post.has_joined or self._has_node(post.name):
+            return None
+        before = f". Before, it {post.failure}" if post.failure else ""
+        return f"started {started_s:.0f} s ago, and its node has not joined yet{before}"
 
     def processes(self) -> dict[str, int]:
         """Returns the process ids of the running processes, by name."""
@@ -122,6 +145,7 @@ class Supervisor:
         try:
             while not self._is_done():
                 with self._lock:
+                    self._check_starts()
                     wake_at = self._start_due()
                 self._sleep(wake_at)
         except Exception as error:  # without this thread tasks would wait forever
@@ -141,7 +165,17 @@ class Supervisor:
             running = [post for post in self._posts if post.process is not None]
             for post in running:
                 self._hasten(post)
-            return not running
+            return not running or self._are_stuck(running)
+
+    def _are_stuck(self, running: Sequence[SupervisedProcess]) -> bool:
+        """Returns whether even the kill has not ended processes: those that wait for a device or a file server stay."""
+        assert self._end_at is not None, "the end has begun"
+        if time.monotonic() - self._end_at < _KILL_S + _STUCK_S:
+            return False
+        for post in running:
+            assert post.process is not None, "it runs"
+            _log.warning("process %s of %s cannot be killed", post.process.pid, post.name)
+        return True
 
     def _hasten(self, post: SupervisedProcess) -> None:
         """Ends a process in steps: it closes the leash, then sends SIGTERM, then kills."""
@@ -156,6 +190,19 @@ class Supervisor:
         elif self._slips and post.process.stdin is not None and not post.process.stdin.closed:
             post.slip()
 
+    def _check_starts(self) -> None:
+        """Ends the processes whose nodes take too long to join."""
+        for post in self._posts:
+            if post.process is None or post.has_joined:
+                continue
+            post.has_joined = self._has_node(post.name)
+            late_s = time.monotonic() - post.began_at - self._start_limit_s
+            if post.has_joined or late_s < 0:
+                continue
+            post.end_for(f"was ended: its node had not joined after {self._start_limit_s:g} s")
+            if late_s > _KILL_S:
+                post.process.kill()
+
     def _start_due(self) -> float:
         """Starts the processes that are due. Returns the time of the next wake-up."""
         now = time.monotonic()
@@ -164,6 +211,9 @@ class Supervisor:
         wake_at = now + _SLEEP_MAX_S
         for post in self._posts:
             if post.due_at is None:
+                if post.process is not None and not post.has_joined:
+                    limit_at = post.began_at + self._start_limit_s
+                    wake_at = min(wake_at, max(limit_at, now + 0.1))
                 continue
             if post.due_at > now:
                 wake_at = min(wake_at, post.due_at)

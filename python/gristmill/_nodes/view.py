@@ -75,6 +75,10 @@ class ClientView:
             if node.connected
         ]
 
+    def has_node(self, name: str | None = None) -> bool:
+        """Returns whether the named node is connected; without a name, whether any node is."""
+        return any(name is None or node.name == name for node in self.nodes())
+
     def begin_end(self) -> None:
         """Records the nodes that are told that the executor ends, and so leave by themselves."""
         self._leaving = {node.name for node in self.nodes()}
