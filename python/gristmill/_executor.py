@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gristmill._mapping import MapTerms
     from gristmill._native import Future
     from gristmill._nodes.blobs import Blobs
-    from gristmill._nodes.placement import Placement
+    from gristmill._nodes.placement import Claim, Placement
     from gristmill._task_options import TaskOptions
 
     R = TypeVar("R")
@@ -123,6 +123,8 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
     _registry: Registry | None = None
     _is_shut_down = False
     _placement: Placement | None = None
+    #: The claim to the placement, which passes to another executor after the end of this one.
+    _claim: Claim | None = None
     #: True for an executor in a task that stands for the one that runs the task.
     _stands_for_own = False
     #: The line that made an executor in a worker, and that does not stand for another.
@@ -187,7 +189,7 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         cores = _worker_environment.usable_cores()
         self._max_workers = max_workers or cores
         self._threads = threads or max(1, cores // self._max_workers)
-        self._placement = _placement(nodes)
+        placement = _placement(nodes)
         #: The resource request that every node receives.
         self._lease_request: dict[str, Any] = {
             "workers": max_workers or 0,
@@ -222,6 +224,9 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
             topology=blobs.topology if blobs else "peers",
             context_memory=usable // 2 if kept is None else kept,
         )
+        if placement is not None:
+            self._placement = placement._claimed_by(self)
+            self._claim = self._placement._claim
         self._maps: WeakBag[Any] = WeakBag()
         self._number = next(_numbers)
         _living.add(self)
@@ -267,6 +272,7 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
     def _place_nodes(self, placement: Placement, environment: bytes) -> None:
         from gristmill._nodes.opening import open_connections
 
+        placement._note_start()
         _placed.append(placement)
         open_connections(self, placement, environment)
 
@@ -276,8 +282,14 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
 
     def _node_failures(self) -> list[tuple[str, str]]:
         """Returns the last failure of each node that should be present and is absent."""
-        of_placement = self._placement.failures() if self._placement in _placed else []
+        placement = self._own_placement()
+        of_placement = placement.failures() if placement in _placed else []
         return self._connection_failures() + of_placement
+
+    def _own_placement(self) -> Placement | None:
+        """Returns the placement while this executor uses it, and not the next one."""
+        placement = self._placement
+        return placement if placement is not None and placement._claim is self._claim else None
 
     def _map(
         self, fn: Callable[..., R], iterables: tuple[Iterable[Any], ...], terms: MapTerms
@@ -415,7 +427,8 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
 
     def _end(self, wait: bool, cancel_futures: bool) -> None:
         # A placement has no client before it is started.
-        view = getattr(self._placement, "client", None)
+        placement = self._own_placement()
+        view = getattr(placement, "client", None)
         if view is not None and not self._is_shut_down:
             view.begin_end()
         _living.discard(self)
@@ -428,22 +441,25 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         _serving.leave(self)
         if self._registry is not None:
             self._registry.join()
-        if self._placement in _placed:
-            with contextlib.suppress(ValueError):  # another thread may shut it down as well
-                _placed.remove(self._placement)
-            self._placement.end()
+        # The claim may have ended meanwhile: another thread may shut it down as well.
+        placement = self._own_placement()
+        if placement is not None and placement in _placed:
+            with contextlib.suppress(ValueError):
+                _placed.remove(placement)
+            placement.end()
+            placement._note_end()
 
     def __del__(self) -> None:
         """Finishes the tasks of a dropped executor that has nodes, as the standard library's executor does."""
         # The list no longer exists once the interpreter has taken modules apart.
-        if _placed and self._placement in _placed:
+        if _placed and self._own_placement() in _placed:
             _forsaken.append(self)
             # Not a thread of ``threading``: the creator of one waits for it, and finalizers run in any thread.
             start_new_thread(_finish_forsaken, (self,))
 
     def _renew_references(self) -> None:
         """Renews the weak references to this executor, which the garbage collector may have cleared."""
-        view = getattr(self._placement, "client", None)
+        view = getattr(self._own_placement(), "client", None)
         if view is not None:
             view.renew(self)
 

@@ -6,8 +6,6 @@ when it has finished.
 
 from __future__ import annotations
 
-import copy
-
 from gristmill import _options
 from gristmill._nodes.blobs import Blobs
 from gristmill._nodes.local import LocalNodes
@@ -58,7 +56,8 @@ def dask(
     Dask does not know which cores the agents use: give it nothing to do meanwhile. Agents on one host share its cores,
     memory and GPUs. When Dask workers come or go there, each agent offers its new share once it has nothing to do. An
     agent that is lost is started again. When the agents of all present workers have failed ten times in a row, tasks
-    fail with ``StartError``.
+    fail with ``StartError``; so they do when no node is connected and the cluster has not answered ten times in a row
+    or for five minutes.
     """
     from gristmill._nodes.dask import DaskNodes
 
@@ -130,24 +129,26 @@ def ray(
         to none that another agent has chosen.
 
     Actors reserve the GPUs of their nodes too, unless ``options`` has ``num_gpus``. When the actors of all nodes, or
-    their agents, have failed ten times in a row, tasks fail with ``StartError``.
+    their agents, have failed ten times in a row, tasks fail with ``StartError``; so they do when no node is connected
+    and the cluster has not answered ten times in a row or for five minutes.
 
-    Connects to the cluster at once if the program has not done so. Raises ``ConnectionError`` if there is none.
+    Connects to the cluster at once if the program has not done so. Raises ``ConnectionError`` if there is none. The
+    connection closes with the last executor that uses it, and is made again for the next one.
     """
     import importlib
 
-    from gristmill._nodes.ray import RayNodes
+    from gristmill._nodes.ray import RayNodes, connect, is_connection_ours
 
     module = importlib.import_module("ray")
     importlib.import_module("ray.util.scheduling_strategies")
-    is_ours = not module.is_initialized()
+    is_ours = is_connection_ours(module)
     given = {} if options is None else options
     how = nodes, cpus, workers, given, network, cpu_affinity
     placement = RayNodes(module, is_ours, *how)
-    cluster = _options.optional_text("cluster", cluster)
+    placement.cluster = _options.optional_text("cluster", cluster)
     # Not earlier: invalid options are refused even if there is no cluster.
-    if is_ours:
-        module.init(cluster or "auto", logging_level="warning")
+    if not module.is_initialized():
+        connect(module, placement.cluster)
     return placement
 
 
@@ -278,7 +279,7 @@ def provider(
     the executor's first task. Jobs are cancelled when the executor is shut down. A launcher that puts words before the
     command must pass ``GRISTMILL_NODE_KEY`` on if ``is_folder_shared`` is ``False``.
     """
-    from gristmill._nodes.provider import BlockOptions, ProviderNodes
+    from gristmill._nodes.provider import BlockOptions, ProviderNodes, own_provider
 
     given = {
         "launcher": launcher,
@@ -294,9 +295,7 @@ def provider(
     if parallelism is not None:
         _options.number("parallelism", parallelism, 0, _options.SHORT_MAX)
     # The caller's own object may be in another placement, with other values.
-    provider = copy.copy(provider)
-    if isinstance(jobs := getattr(provider, "resources", None), dict):
-        provider.resources = dict(jobs)
+    provider = own_provider(provider)
     for name, value in given.items():
         if value is not None:
             setattr(provider, name, value)

@@ -8,7 +8,7 @@ from gristmill._nodes.command import AgentCommand
 from gristmill._nodes.groups import group_of
 from gristmill._nodes.network import network_of
 from gristmill._nodes.parts import Part
-from gristmill._nodes.placement import Placement, port_of
+from gristmill._nodes.placement import CopiedPlacement, port_of
 from gristmill._nodes.supervised_process import SupervisedProcess
 from gristmill._nodes.supervisor import Supervisor
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gristmill._nodes.network import Network
 
 
-class LocalNodes(Placement):
+class LocalNodes(CopiedPlacement):
     """A placement of ``count`` agents on this machine, each with ``workers`` workers and its part of memory and GPUs.
 
     The placement restarts an agent that ends.
@@ -51,12 +51,16 @@ class LocalNodes(Placement):
         self.listen = network.listen_here
         self.group = network.group
         self.cpu_affinity = checked(cpu_affinity)
-        self.supervisor: Supervisor | None = None
+        self._forget_run()
 
     @property
     def agents(self) -> list[subprocess.Popen[bytes]]:
         """The agents that run now."""
         return [] if self.supervisor is None else self.supervisor.running()
+
+    def _forget_run(self) -> None:
+        """Forgets the processes."""
+        self.supervisor: Supervisor | None = None
 
     def start(self, address: str | None, key: str) -> None:
         """Starts the agents. They end with this process, however it ends."""

@@ -13,7 +13,7 @@ from gristmill._nodes.groups import same_group
 from gristmill._nodes.key_input import KEY_VARIABLE
 from gristmill._nodes.network import network_of
 from gristmill._nodes.outer import surroundings
-from gristmill._nodes.placement import Placement
+from gristmill._nodes.placement import CopiedPlacement
 from gristmill._nodes.supervised_process import SupervisedProcess
 from gristmill._nodes.supervisor import Supervisor
 
@@ -34,7 +34,7 @@ _SRUN = ("--ntasks-per-node=1", "--overlap", "--cpu-bind=none", "--kill-on-bad-e
 _RECOVERY = {"OMPI_MCA_orte_enable_recovery": "1", "PRTE_MCA_prte_enable_recovery": "1"}
 
 
-class RankNodes(Placement):
+class RankNodes(CopiedPlacement):
     """A placement whose agents are started by one launcher, which is restarted if it ends while agents are needed.
 
     :param launcher: the beginning of a command; each rank runs the rest.
@@ -59,6 +59,10 @@ class RankNodes(Placement):
         self.listen = self.network.listen
         self.group = same_group(self.network.group)
         self.cpu_affinity = checked(cpu_affinity)
+        self._forget_run()
+
+    def _forget_run(self) -> None:
+        """Forgets the processes."""
         self.supervisor: Supervisor | None = None
 
     def start(self, address: str | None, key: str) -> None:

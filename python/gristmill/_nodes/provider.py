@@ -7,6 +7,7 @@ scales by itself, also under Parsl's kernel.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import importlib
 import math
@@ -22,7 +23,7 @@ from gristmill._nodes.command import HOST, AgentCommand
 from gristmill._nodes.groups import same_group
 from gristmill._nodes.key_input import KEY_VARIABLE, write_key
 from gristmill._nodes.network import Network, network_of
-from gristmill._nodes.placement import Placement
+from gristmill._nodes.placement import CopiedPlacement
 from gristmill._nodes.scaler import Scaler
 from gristmill._nodes.scaling import Limits, Rate, Strategy
 from gristmill._nodes.shell import ExportingLauncher, puts_words_before
@@ -30,7 +31,7 @@ from gristmill._nodes.shell import ExportingLauncher, puts_words_before
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, Self
 
     from gristmill._nodes.block_status import ErrorHandler
     from gristmill._nodes.scaler import BlockCallback
@@ -96,11 +97,19 @@ def _checked(options: BlockOptions) -> BlockOptions:
     return options
 
 
+def own_provider(provider: Any) -> Any:
+    """Returns a copy of a provider with a table of jobs of its own: each placement has its own jobs and values."""
+    own = copy.copy(provider)
+    if isinstance(jobs := getattr(own, "resources", None), dict):
+        own.resources = dict(jobs)
+    return own
+
+
 def _export(key: str) -> str:
     return f"export {KEY_VARIABLE}={key}"
 
 
-class ProviderNodes(Placement):
+class ProviderNodes(CopiedPlacement):
     """A placement whose blocks of nodes come and go with the tasks."""
 
     #: A function that is called with the blocks whose state has changed.
@@ -124,9 +133,18 @@ class ProviderNodes(Placement):
         checked(options.cpu_affinity)
         self._walltime_s = walltime.of_provider(provider)
         self._make_rules()  # reports invalid values now instead of at the start
+        self._forget_run()
+
+    def _forget_run(self) -> None:
+        """Forgets the blocks."""
         self._key_file = ""
         self._is_key_in_command = False
         self.scaler: Scaler | None = None
+
+    def _copy(self) -> Self:
+        other = super()._copy()
+        other.provider = own_provider(self.provider)
+        return other
 
     def _make_rules(self) -> tuple[Strategy, Rate, ErrorHandler]:
         options = self.options

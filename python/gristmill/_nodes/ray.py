@@ -9,11 +9,14 @@ from collections.abc import Mapping
 
 from gristmill import _options
 from gristmill._nodes.affinity import checked
+from gristmill._nodes.block_status import text_of
+from gristmill._nodes.cluster_trouble import ClusterTrouble
 from gristmill._nodes.groups import group_of
 from gristmill._nodes.hosted import HostedAgent
 from gristmill._nodes.network import network_of
+from gristmill._nodes.outside_calls import CallLimit, OutsideCalls
 from gristmill._nodes.pauses import Pauses
-from gristmill._nodes.placement import Placement
+from gristmill._nodes.placement import CopiedPlacement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,10 +26,34 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("gristmill.nodes")
 
+#: The cluster that is joined without an address: that of the program's environment.
+_AUTO = "auto"
+#: True while the program has a connection that Gristmill has made.
+_is_connection_made = False
+#: The running placements that use this connection. The last one closes it.
+_connected: list[RayNodes] = []
 #: The time between two polls of the cluster, seconds.
 _LOOK_S = 1.0
+#: Ray waits for the head of a cluster that is gone for a long time, or for ever.
+_LIMITS = {"nodes": CallLimit(60.0, 5.0), "kill": CallLimit(30.0, 10.0, is_last=True)}
+#: The time limit for the end, seconds: that of the last calls, and some more.
+_END_S = 20.0
+#: The name of the cluster in messages.
+_CLUSTER = "the Ray cluster"
 #: The time Ray may take to start an actor before that is reported, seconds: an interpreter starts in a few.
 _PENDING_S = 10.0
+
+
+def connect(ray: Any, cluster: str | None) -> None:
+    """Connects this program to a cluster. Raises ``ConnectionError`` if there is none."""
+    global _is_connection_made
+    ray.init(cluster or _AUTO, logging_level="warning")
+    _is_connection_made = True
+
+
+def is_connection_ours(ray: Any) -> bool:
+    """Returns whether the program has no connection, or one that Gristmill has made."""
+    return _is_connection_made or not ray.is_initialized()
 
 
 class RayAgentSlot:
@@ -124,11 +151,12 @@ class RayAgentSlot:
             self._actor = None
 
 
-class RayNodes(Placement):
+class RayNodes(CopiedPlacement):
     """A placement with an actor and its agent on each node that has enough cores.
 
     :param ray: the module, with a connection to the cluster.
-    :param is_ours: whether the connection ends with the executor.
+    :param is_ours: whether the connection ends with the executor, unless another placement uses it, and is made again
+        for the next executor.
     :param nodes: the number of nodes; by default all.
     :param cpus: cores that each actor reserves; by default all of its node.
     :param workers: workers of each agent; by default one for each core.
@@ -161,45 +189,85 @@ class RayNodes(Placement):
         self.network = network_of(network)
         self.listen = self.network.listen
         self.cpu_affinity = checked(cpu_affinity)
+        self._forget_run()
+
+    #: The cluster to connect to again; by default that of the program's environment.
+    cluster: str | None = None
+
+    def _forget_run(self) -> None:
+        """Forgets the actors."""
         self._agent: tuple[list[str], str] = ([], "")
         self._slots: dict[str, RayAgentSlot] = {}
+        self._calls = OutsideCalls("Ray", _LIMITS)
+        self._trouble = ClusterTrouble(_CLUSTER, _LOOK_S)
         self._ends = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self, address: str | None, key: str) -> None:
         """Starts to poll the cluster."""
+        self._forget_run()
         self._agent = self.network.addresses(address), key
-        self._slots.clear()
-        self._ends.clear()
+        if self._is_ours:
+            if not self._ray.is_initialized():
+                connect(self._ray, self.cluster)
+            _connected.append(self)
         self._thread = threading.Thread(target=self._run, name="gristmill-ray", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
-        """Ends the actors."""
+        """Ends the actors. Does not wait for ever for a cluster that is gone."""
         self._ends.set()
+        self._calls.begin_end()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(_END_S)
 
     def failures(self) -> list[tuple[str, str]]:
-        """Returns the nodes of the cluster that have no agent, and the reasons."""
-        return [(seat.host, seat.failure) for seat in list(self._slots.values()) if seat.failure]
+        """Returns the nodes that have no agent, and the reasons; also why the cluster does not answer."""
+        seats = list(self._slots.values())
+        found = [(seat.host, seat.failure) for seat in seats if seat.failure]
+        waiting = self._calls.waiting()
+        return [*found, *([(_CLUSTER, waiting)] if waiting else self._trouble.failures())]
 
     def _run(self) -> None:
+        pause_s: float | None = _LOOK_S
         while True:
+            begun_at = time.monotonic()
             try:
-                self._look()
-            except Exception as error:
-                # The head of the cluster may be unreachable for a while.
-                _log.warning("the state of the Ray cluster cannot be read: %s", error)
-            if self._slots and all(seat.is_left_alone for seat in self._slots.values()):
+                self._calls.call("nodes", self._look)
+                self._trouble.clear()
+                pause_s = _LOOK_S
+            except Exception as error:  # the head of the cluster may be unreachable for a while
+                lasted_s = time.monotonic() - begun_at
+                pause_s = self._trouble.note(error, lasted_s, self.client.has_node())
+            is_lost = pause_s is None and not self._ends.is_set()
+            if is_lost or (
+                self._slots and all(seat.is_left_alone for seat in self._slots.values())
+            ):
                 self.client.give_up("; ".join(f"{name}: {text}" for name, text in self.failures()))
                 break
-            if self._ends.wait(_LOOK_S) or self.client.is_over():
+            if self._ends.wait(pause_s) or self.client.is_over():
                 break
-        for seat in self._slots.values():
-            seat.leave()
+        self._calls.begin_end()
+        try:
+            self._calls.call("kill", self._leave)
+        except Exception as error:
+            _log.warning("the actors of the Ray cluster may be left: %s", text_of(error))
+
+    def _leave(self) -> None:
+        """Ends the actors, and the connection that is not needed any more."""
+        try:
+            for seat in list(self._slots.values()):
+                seat.leave()
+        finally:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        global _is_connection_made
         if self._is_ours:
-            self._ray.shutdown()
+            _connected.remove(self)
+            if not _connected:
+                _is_connection_made = False
+                self._ray.shutdown()
 
     def _look(self) -> None:
         """Updates the slots to the cluster's current nodes, and attends to each slot."""

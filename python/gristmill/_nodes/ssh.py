@@ -10,7 +10,7 @@ from gristmill._nodes.affinity import checked
 from gristmill._nodes.command import AgentCommand
 from gristmill._nodes.groups import group_of
 from gristmill._nodes.network import network_of
-from gristmill._nodes.placement import Placement, port_of
+from gristmill._nodes.placement import CopiedPlacement, port_of
 from gristmill._nodes.supervised_process import SupervisedProcess
 from gristmill._nodes.supervisor import Supervisor
 
@@ -52,7 +52,7 @@ _FORWARD_OPTIONS = (
 _FORWARD_PORTS = range(20_000, 32_768)
 
 
-class SshNodes(Placement):
+class SshNodes(CopiedPlacement):
     """A placement with one agent on each host, which lives as long as its connection.
 
     The key goes through the connection: it is on no command line, in no file and in no environment variable. The
@@ -102,6 +102,10 @@ class SshNodes(Placement):
         self.listen = network.listen_here if reverse else network.listen
         self.reverse = reverse
         self.cpu_affinity = checked(cpu_affinity)
+        self._forget_run()
+
+    def _forget_run(self) -> None:
+        """Forgets the processes."""
         self.supervisor: Supervisor | None = None
 
     def start(self, address: str | None, key: str) -> None:

@@ -7,7 +7,7 @@ import os
 from gristmill import _options
 from gristmill._nodes.addresses import unknown_names
 from gristmill._nodes.network import PORT_MAX
-from gristmill._nodes.placement import Placement
+from gristmill._nodes.placement import CopiedPlacement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KEY_VARIABLE = "GRISTMILL_CLIENT_KEY"
 
 
-class StandingNodes(Placement):
+class StandingNodes(CopiedPlacement):
     """A placement of agents at the addresses ``dial``, each ``host:port``; ``key`` is the client's key file."""
 
     listen = None
@@ -50,6 +50,9 @@ class StandingNodes(Placement):
         from gristmill import _native
 
         return _native.Fleet(self.key)
+
+    def _forget_run(self) -> None:
+        """Does nothing: it keeps nothing of a run."""
 
     def start(self, address: str | None, key: str) -> None:
         """Checks that all host names can be resolved. Starts nothing, because the agents already run.

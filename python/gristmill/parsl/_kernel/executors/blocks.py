@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from typing import TYPE_CHECKING
 
@@ -29,11 +28,10 @@ def placement_of(executor: GristmillExecutor) -> Placement | None:
     provider = executor.provider
     if provider is None or _is_this_machine(provider):
         return executor.nodes
-    from gristmill._nodes.provider import ProviderNodes
+    from gristmill._nodes.provider import ProviderNodes, own_provider
 
+    provider = own_provider(provider)
     if executor.launcher is not None:
-        # A copy, because another executor may use the same provider.
-        provider = copy.copy(provider)
         provider.launcher = executor.launcher
     placement = ProviderNodes(provider, _options(executor))
     placement.on_change = executor.send_monitoring_info
