@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import typing
-from pathlib import Path
 
 import pytest
 
+import main_classes
 import main_values
 from gristmill import Executor
 
@@ -19,13 +19,15 @@ pytestmark = pytest.mark.interpreter
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, list[str]]:
-    """Returns the outcome of each case of the program: whether it is right, and its value."""
-    program = str(Path(main_values.__file__))
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
-    return {name: rest for name, *rest in (line.split("\t") for line in done.stdout.splitlines())}
+    """Returns the outcome of each case of the programs: whether it is right, and its value."""
+    lines: list[str] = []
+    for program in (main_values.__file__, main_classes.__file__):
+        done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
+        lines += done.stdout.splitlines()
+    return {name: rest for name, *rest in (line.split("\t") for line in lines)}
 
 
-@pytest.mark.parametrize("name", main_values.CASES)
+@pytest.mark.parametrize("name", [*main_values.CASES, *main_classes.CASES, *main_classes.OBJECTS])
 def test_what_the_main_program_defines_works_in_tasks(
     outcomes: dict[str, list[str]], name: str
 ) -> None:

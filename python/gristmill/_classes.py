@@ -2,10 +2,11 @@
 
 Sent by value are definitions in ``__main__``, in notebooks, and inside functions.
 
-Classes keep their slots, and the attributes that are the same objects as those of their bases. If ``__init_subclass__``
-or a metaclass's constructor fails because it needs what only the class statement had, the class is made without calling
-them. A class that comes back to the process it came from stays as it is there. Caches and context variables arrive
-empty, as in a new process. Locks of ``cached_property`` are made anew.
+Classes keep their slots, and the attributes that are the same objects as those of their bases. The hooks of a class
+statement (``__init_subclass__`` and a metaclass's constructor) run again only if they come from a class by name, which
+may keep a register. If one fails because it needs what only the class statement had, the class is made without it. A
+class that comes back to the process it came from stays as it is there. Caches and context variables arrive empty, as in
+a new process. Locks of ``cached_property`` are made anew.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from typing import Any
 
 from cloudpickle import cloudpickle
 
-from gristmill import _extension_classes, _modules
+from gristmill import _annotations, _enums, _extension_classes, _modules
 
 if typing.TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
 #: Attributes that only the class statement can set. ``type`` itself provides attributes of these names, so they cannot
 #: be set later.
@@ -61,7 +62,6 @@ _OF_PROCESS = (
 )
 #: Attributes of an enum that its metaclass makes.
 _OF_ENUM = (
-    "_generate_next_value_",
     "_member_map_",
     "_member_names_",
     "_member_type_",
@@ -77,24 +77,24 @@ _variables: dict[str, contextvars.ContextVar[Any]] = {}
 _names_of_variables: dict[contextvars.ContextVar[Any], str] = {}
 
 
-def reduce_class(cls: type, is_by_name: Callable[[type], bool]) -> tuple[Any, ...]:
+def reduce_class(
+    cls: type, is_by_name: Callable[[type], bool], hints: dict[str, Any]
+) -> tuple[Any, ...]:
     """Returns the reduction of a class that goes by value.
 
     :param is_by_name: says of a base whether it goes by name.
+    :param hints: what the annotations of the class name, for ``_annotations.provide``.
     """
     if issubclass(cls, enum.Enum):
-        arguments, state = _enum_arguments(cls), _class_state(cls, is_by_name)
-        # The members are made before the rest of the class exists, so the methods that make them come with them.
-        makers = (("__new__", "__new_member__"), ("__init__", "__init__"))
-        own = {name: vars(cls)[kept] for name, kept in makers if kept in vars(cls)}
-        return _make_enum, (arguments, own), state, None, None, _set_state
+        state = *_class_state(cls, is_by_name), hints, _enums.state(cls)
+        tracker = cloudpickle._get_or_create_tracker_id(cls)
+        return _make_enum, (tracker, *_enums.arguments(cls)), state, None, None, _set_state
     made = _extension_classes.reduce_made(cls)
     if made is not None:
         return made
     kind, name, bases, named, tracker, _ = cloudpickle._class_getnewargs(cls)
-    if typing.NamedTuple in bases:
-        # ``NamedTuple`` makes a class with other bases from the class statement.
-        bases = cls.__bases__
+    # ``NamedTuple`` makes a class with another base from the class statement.
+    bases = tuple(tuple if base is typing.NamedTuple else base for base in bases)
     slots = _slots(cls)
     if slots is not None and not _extension_classes.is_struct(cls):
         named["__slots__"] = slots
@@ -105,18 +105,11 @@ def reduce_class(cls: type, is_by_name: Callable[[type], bool]) -> tuple[Any, ..
     return (
         _make_class,
         (kind, name, bases, named | members, tracker, keywords),
-        _class_state(cls, is_by_name),
+        (*_class_state(cls, is_by_name), hints, None),
         None,
         None,
         _set_state,
     )
-
-
-def _enum_arguments(cls: type[enum.Enum]) -> tuple[Any, ...]:
-    """Returns what ``_make_enum`` makes an enum of, with the other names of its members."""
-    members = {name: member.value for name, member in cls.__members__.items()}
-    tracker = cloudpickle._get_or_create_tracker_id(cls)
-    return cls.__bases__, cls.__name__, cls.__qualname__, members, cls.__module__, tracker
 
 
 def _slots(cls: type) -> tuple[str, ...] | None:
@@ -186,37 +179,54 @@ def _make_class(
     if known is not None:
         return known
     namespace = {sys.intern(name): value for name, value in named.items()}
-    try:
-        made = types.new_class(
-            name, bases, {"metaclass": kind, **keywords}, lambda space: space.update(namespace)
-        )
-    except Exception:
-        made = _make_quietly(kind, name, types.resolve_bases(bases), namespace, keywords)
-    return _track(tracker, made)
+    resolved = types.resolve_bases(bases)
+    if resolved is not bases:
+        namespace["__orig_bases__"] = bases
 
-
-def _make_quietly(
-    kind: type[type],
-    name: str,
-    bases: tuple[Any, ...],
-    namespace: dict[str, Any],
-    keywords: dict[str, Any],
-) -> type:
-    """Makes a class without the hooks of a class statement, which have run in the process that the class is from."""
-    owners = {
-        owner for base in bases for owner in base.__mro__ if "__init_subclass__" in vars(owner)
-    } - {object, typing.Generic, typing.Protocol}
-    hooks = [(owner, vars(owner)["__init_subclass__"]) for owner in owners if _is_python(owner)]
-    for owner, _ in hooks:
-        owner.__init_subclass__ = classmethod(lambda cls, **_: None)
-    try:
-        kinds: Any = kind.__mro__
-        maker = next(one for one in kinds if one is abc.ABCMeta or not _is_python(one))
-        made: type = maker.__new__(kind, name, bases, namespace, **keywords)
+    def make(runs_hooks: bool) -> type:
+        if runs_hooks and kind not in _received:
+            space = {"metaclass": kind, **keywords}
+            return types.new_class(name, resolved, space, lambda own: own.update(namespace))
+        kinds = (one for one in type.mro(kind) if one not in _received)
+        if not runs_hooks:
+            kinds = (one for one in kinds if one is abc.ABCMeta or not _is_python(one))
+        maker: Any = next(kinds)
+        made: type = maker.__new__(kind, name, resolved, dict(namespace), **keywords)
         return made
+
+    return _track(tracker, _with_hooks(resolved, make))
+
+
+def _with_hooks(bases: tuple[Any, ...], make: Callable[[bool], type]) -> type:
+    """Returns what ``make(True)`` makes. If a hook of a class statement fails, returns ``make(False)`` without hooks.
+
+    What the hooks of received classes did has come with their attributes. They do not run.
+    """
+    hooked = {
+        owner
+        for base in bases
+        for owner in base.__mro__
+        if "__init_subclass__" in vars(owner) and _is_python(owner)
+    } - {typing.Generic, typing.Protocol}
+    try:
+        with _without_hooks([owner for owner in hooked if owner in _received]):
+            return make(True)
+    except Exception:
+        with _without_hooks(hooked):
+            return make(False)
+
+
+@contextlib.contextmanager
+def _without_hooks(owners: Iterable[type]) -> Iterator[None]:
+    """Makes class statements ignore the ``__init_subclass__`` of some classes."""
+    hooks = [(owner, vars(owner)["__init_subclass__"]) for owner in owners]
+    for owner, _ in hooks:
+        type.__setattr__(owner, "__init_subclass__", classmethod(lambda cls, **_: None))
+    try:
+        yield
     finally:
         for owner, hook in hooks:
-            owner.__init_subclass__ = hook
+            type.__setattr__(owner, "__init_subclass__", hook)
 
 
 def _is_python(cls: type) -> bool:
@@ -225,18 +235,11 @@ def _is_python(cls: type) -> bool:
     return bool(cls.__flags__ & (1 << 9)) and not cls.__flags__ & (1 << 8)
 
 
-def _make_enum(arguments: tuple[Any, ...], own: dict[str, Any]) -> type:
-    bases, name, qualified_name, members, module, tracker = arguments
+def _make_enum(tracker: str, kind: type, bases: tuple[Any, ...], *rest: Any) -> type:
     known: type | None = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(tracker)
     if known is not None:
         return known
-    kind = type(bases[-1])
-    space: Any = kind.__prepare__(name, bases)
-    for member, value in {**own, **members}.items():
-        space[member] = value
-    made = kind.__new__(kind, name, bases, space)
-    made.__module__, made.__qualname__ = module, qualified_name
-    return _track(tracker, made)
+    return _track(tracker, _with_hooks(bases, lambda _: _enums.make(kind, bases, *rest)))
 
 
 def _track(tracker: str, made: type) -> type:
@@ -246,22 +249,45 @@ def _track(tracker: str, made: type) -> type:
     return tracked
 
 
-def _set_state(cls: type, state: tuple[dict[str, Any], dict[str, type]]) -> type:
+def _set_state(
+    cls: type,
+    state: tuple[dict[str, Any], dict[str, type], dict[str, Any], Any],
+) -> type:
     before = _received.get(cls)
     if before is None:
         return cls
+    own, shared, hints, members = state
     # A base that goes by name may have other attributes here.
-    shared = {name: vars(base)[name] for name, base in state[1].items() if name in vars(base)}
-    given = {**state[0], **shared}
-    # The metaclass decides about attributes that ``type.__setattr__`` would refuse.
-    members = _extension_classes.without_layout(cls, given)
-    cloudpickle._class_setstate(cls, (members, {}))
+    of_bases = {name: vars(base)[name] for name, base in shared.items() if name in vars(base)}
+    given = {**own, **of_bases}
+    _set_attributes(cls, _extension_classes.without_layout(cls, given))
     now = _received[cls] = frozenset(given)
     for name in before - now:
         # Some attributes cannot be deleted once they are set, such as the documentation text.
         with contextlib.suppress(AttributeError, TypeError):
-            delattr(cls, name)
+            _method_in_c(cls, "__delattr__")(cls, name)
+    if members is not None:
+        _enums.set_state(cls, members)
+    _annotations.provide(hints)
     return cls
+
+
+def _method_in_c(cls: type, name: str) -> Any:
+    """Returns a metaclass's method that is in C. One in Python may refuse attributes, and has seen these."""
+    methods = (vars(kind).get(name) for kind in type.mro(type(cls)))
+    return next(one for one in methods if isinstance(one, types.WrapperDescriptorType))
+
+
+def _set_attributes(cls: type, attributes: dict[str, Any]) -> None:
+    set_attribute = _method_in_c(cls, "__setattr__")
+    for name, value in attributes.items():
+        if name != "_abc_impl":
+            set_attribute(cls, name, value)
+    # Setting the module deletes it.
+    if "__firstlineno__" in attributes:
+        set_attribute(cls, "__firstlineno__", attributes["__firstlineno__"])
+    for subclass in attributes.get("_abc_impl", ()):
+        abc.ABCMeta.register(cls, subclass)  # type: ignore[arg-type]
 
 
 def reduce_module(module: types.ModuleType) -> tuple[Any, ...]:
@@ -337,21 +363,6 @@ def _make_new_type(name: str, qualified_name: str, module: str, supertype: Any) 
     return made
 
 
-def _reduce_named_parameter(value: Any) -> Any:
-    """Reduces a ParamSpec or a TypeVarTuple. Each is one object in a process, like a type variable."""
-    if _is_attribute(value):
-        return NotImplemented
-    return _make_named_parameter, (
-        type(value),
-        value.__name__,
-        cloudpickle._get_or_create_tracker_id(value),
-    )
-
-
-def _make_named_parameter(kind: Any, name: str, tracker: str) -> Any:
-    return cloudpickle._lookup_class_or_track(tracker, kind(name))
-
-
 def _is_attribute(value: Any) -> bool:
     """Returns whether any process finds a value under its module and its name."""
     name = getattr(value, "__module__", None)
@@ -359,10 +370,39 @@ def _is_attribute(value: Any) -> bool:
     return found is value and _modules.goes_by_name(name)
 
 
+#: Options of type variables of all kinds, by the attributes that have them.
+_OPTIONS_OF_VARIABLES = {
+    "__bound__": "bound",
+    "__covariant__": "covariant",
+    "__contravariant__": "contravariant",
+    "__infer_variance__": "infer_variance",
+    "__default__": "default",
+}
+
+
 def _reduce_type_variable(value: Any) -> Any:
+    """Reduces a TypeVar, a ParamSpec or a TypeVarTuple. Each is one object in a process."""
     if _is_attribute(value):
         return NotImplemented
-    return cloudpickle._make_typevar, cloudpickle._decompose_typevar(value)
+    unset = (None, False, getattr(typing, "NoDefault", None))
+    options = {}
+    for attribute, option in _OPTIONS_OF_VARIABLES.items():
+        given = getattr(value, attribute, None)
+        if not any(given is one for one in unset):
+            options[option] = given
+    names = value.__name__, value.__module__
+    constraints = getattr(value, "__constraints__", ())
+    tracker = cloudpickle._get_or_create_tracker_id(value)
+    return _make_type_variable, (type(value), names, constraints, options, tracker)
+
+
+def _make_type_variable(
+    kind: Any, names: tuple[str, str], constraints: tuple[Any, ...], options: Any, tracker: str
+) -> Any:
+    made = kind(names[0], *constraints, **options)
+    with contextlib.suppress(AttributeError):
+        made.__module__ = names[1]
+    return cloudpickle._lookup_class_or_track(tracker, made)
 
 
 #: Functions that reduce the instances of a type.
@@ -375,11 +415,11 @@ REDUCERS: dict[type, Any] = {
     weakref.WeakValueDictionary: _reduce_weak_values,
     typing.NewType: _reduce_new_type,
     typing.TypeVar: _reduce_type_variable,
-    typing.ParamSpec: _reduce_named_parameter,
+    typing.ParamSpec: _reduce_type_variable,
     type(dataclasses.MISSING): _constant_of_dataclasses("MISSING"),
     type(dataclasses.KW_ONLY): _constant_of_dataclasses("KW_ONLY"),
     type(dataclasses._HAS_DEFAULT_FACTORY): _constant_of_dataclasses(  # type: ignore[attr-defined]
         "_HAS_DEFAULT_FACTORY"
     ),
 }
-REDUCERS[typing.TypeVarTuple] = _reduce_named_parameter
+REDUCERS[typing.TypeVarTuple] = _reduce_type_variable

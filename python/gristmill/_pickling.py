@@ -20,7 +20,15 @@ from typing import Any
 
 import cloudpickle
 
-from gristmill import _classes, _coroutines, _modules, _native, _unpickling
+from gristmill import (
+    _annotations,
+    _classes,
+    _coroutines,
+    _descriptors,
+    _modules,
+    _native,
+    _unpickling,
+)
 from gristmill._errors import UnpicklableError
 from gristmill._unpickling import COUNT_SIZE
 
@@ -74,13 +82,31 @@ def _is_base_by_reference(base: type) -> bool:
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickler that writes each future as a hole and remembers it."""
 
-    def __init__(self, file: io.BytesIO, is_for_task: bool, buffers: list[Any] | None) -> None:
+    def __init__(
+        self,
+        file: io.BytesIO,
+        is_for_task: bool,
+        buffers: list[Any] | None,
+        has_hints: bool = False,
+    ) -> None:
         take = None if buffers is None else _taker(buffers)
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=take)
+        self._file = file
         self.futures: list[Any] = []
         #: The index of each future, by its address. The list keeps the address in use.
         self._places: dict[int, int] = {}
         self._is_for_task = is_for_task
+        #: True if what string annotations name comes with functions and classes by value.
+        self._has_hints = has_hints
+        self.has_sent_hints = False
+
+    def dumped(self, value: Any) -> tuple[bytes, list[Any]]:
+        """Returns a pickle of ours, and the futures in the order of their holes."""
+        self._file.write(bytes(COUNT_SIZE))
+        self.dump(value)
+        view = self._file.getbuffer()
+        view[:COUNT_SIZE] = len(self.futures).to_bytes(COUNT_SIZE, "little")
+        return view.tobytes(), self.futures
 
     def reducer_override(self, obj: Any) -> Any:
         kind = type(obj)
@@ -91,7 +117,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if issubclass(kind, type):
             if obj in _BUILT_IN or _is_by_reference(obj):
                 return super().reducer_override(obj)
-            return _classes.reduce_class(obj, _is_base_by_reference)
+            hints = _annotations.of_class(obj) if self._has_hints else {}
+            self.has_sent_hints |= bool(hints)
+            return _classes.reduce_class(obj, _is_base_by_reference, hints)
         if kind is types.FunctionType:
             return NotImplemented if _is_by_reference(obj) else self._dynamic_function_reduce(obj)
         if kind is types.ModuleType and not is_imported(obj):
@@ -100,14 +128,24 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if reduce is not None:
             return reduce(obj)
         if kind is functools._lru_cache_wrapper and not _is_found_by_name(obj):
-            parameters = obj.cache_parameters()
-            arguments = obj.__wrapped__, parameters["maxsize"], parameters["typed"]
-            return _unpickling.cached, arguments
+            return _reduce_cached(obj)
+        if issubclass(kind, _descriptors.BASES) and _descriptors.is_reduced(kind):
+            return _descriptors.reduce_derived(obj)
         if self._is_for_task:
             handle = handle_of(obj)
             if handle is not None:
                 return handle
         return super().reducer_override(obj)
+
+    def _dynamic_function_reduce(self, func: Any) -> Any:
+        reduced = super()._dynamic_function_reduce(func)
+        if self._has_hints:
+            sent: dict[str, Any] = reduced[2][1]["__globals__"]
+            hints = _annotations.of_function(func)
+            self.has_sent_hints |= bool(hints.keys() - sent.keys())
+            for name, value in hints.items():
+                sent.setdefault(name, value)
+        return reduced
 
     def _index(self, future: Any) -> int:
         index = self._places.get(id(future))
@@ -116,6 +154,16 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.futures.append(future)
         self._places[id(future)] = len(self.futures) - 1
         return len(self.futures) - 1
+
+
+def _reduce_cached(function: Any) -> tuple[Any, ...]:
+    parameters = function.cache_parameters()
+    wrapped = function.__wrapped__
+    arguments = wrapped, parameters["maxsize"], parameters["typed"]
+    made = {"__wrapped__", "cache_parameters", *functools.WRAPPER_ASSIGNMENTS}
+    made.update(getattr(wrapped, "__dict__", ()))
+    own = {name: value for name, value in vars(function).items() if name not in made}
+    return _unpickling.cached, arguments, own or None
 
 
 class ValuePickler(_Pickler):
@@ -165,13 +213,17 @@ def _taker(buffers: list[Any]) -> Callable[[pickle.PickleBuffer], bool]:
 def _dump(
     value: Any, is_for_task: bool = False, buffers: list[Any] | None = None
 ) -> tuple[bytes, list[Any]]:
-    file = io.BytesIO()
-    file.write(bytes(COUNT_SIZE))
-    pickler = _Pickler(file, is_for_task, buffers)
-    pickler.dump(value)
-    view = file.getbuffer()
-    view[:COUNT_SIZE] = len(pickler.futures).to_bytes(COUNT_SIZE, "little")
-    return view.tobytes(), pickler.futures
+    taken = 0 if buffers is None else len(buffers)
+    pickler = _Pickler(io.BytesIO(), is_for_task, buffers, has_hints=is_for_task)
+    try:
+        return pickler.dumped(value)
+    except Exception:
+        if not pickler.has_sent_hints:
+            raise
+    # What only an annotation names must not keep a value from tasks.
+    if buffers is not None:
+        del buffers[taken:]
+    return _Pickler(io.BytesIO(), is_for_task, buffers).dumped(value)
 
 
 def dump_call(
