@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import _base
 from typing import Any
 
-from gristmill import _forked, _native
+from gristmill import _forked, _green_threads, _native
 from gristmill._condition import CONDITION, FINAL
 from gristmill._weak import WeakBag
 
@@ -31,6 +31,7 @@ _OWN_WAITERS = (_base._FirstCompletedWaiter, _base._AllCompletedWaiter, _base._A
 Sink = Callable[[list[int]], list[int]]
 #: Function that calls a callback with its future.
 Run = Callable[[Callable[[Any], object], Any], object]
+_Dispatcher = threading.Thread | _green_threads.Thread
 
 
 def _run(callback: Callable[[Any], object], future: Any) -> object:
@@ -65,7 +66,9 @@ class Event:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Completes tasks until the waiter has what it waits for."""
-        return self._registry.serve_waiters(self, timeout)
+        if not _green_threads.are_used():
+            return self._registry.serve_waiters(self, timeout)
+        return _green_threads.wait_until(lambda: self._registry.serve_waiters(self, 0), timeout)
 
     def give_way(self, waiter: Any, successor: Any) -> None:
         """Replaces this event by ``successor``. The dispatcher then serves the futures of this event."""
@@ -120,14 +123,14 @@ class Registry:
     """
 
     #: The thread that calls callbacks, once it has started.
-    _dispatcher: threading.Thread | None = None
+    _dispatcher: _Dispatcher | None = None
 
     def __init__(self, engine: _native.Engine) -> None:
         self._engine = weakref.ref(engine)
         self.condition = CONDITION
         #: Guards the watches. Signal handlers and destructors run at any call and may wait for futures. So a thread may
         #: take the lock again, and only statements without a call change what it guards.
-        self._lock = threading.RLock()
+        self._lock = _green_threads.of_system().RLock()
         #: The first callback of each future, by its task: nearly all futures have one callback and no waiter. Each use
         #: is one operation of the dict, so it needs no lock.
         self._first: dict[int, tuple[_native.Future[Any], Callable[[Any], object]]] = {}
@@ -138,7 +141,7 @@ class Registry:
     def join(self) -> None:
         """Waits until every callback has run. Call it after the engine has ended."""
         dispatcher = self._dispatcher
-        if dispatcher is not None and dispatcher is not threading.current_thread():
+        if dispatcher is not None and not _is_current(dispatcher):
             dispatcher.join()
 
     @property
@@ -279,14 +282,21 @@ class Registry:
 
     def _start_dispatcher(self) -> None:
         """Starts a dispatcher. If another thread or a signal handler starts one too, one of the two ends at once."""
-        dispatcher = threading.Thread(
-            target=_dispatch, args=(self._engine, self), name="gristmill-dispatcher", daemon=True
-        )
+        engine = self._engine
+        dispatcher: _Dispatcher
+
+        def dispatch() -> None:
+            _dispatch(engine, self, dispatcher)
+
+        if _green_threads.are_used():
+            dispatcher = _green_threads.Thread(dispatch)
+        else:
+            dispatcher = threading.Thread(target=dispatch, name="gristmill-dispatcher", daemon=True)
         _dispatching.add(self)
         dispatcher.start()
         self._claim_dispatch(dispatcher)
 
-    def _claim_dispatch(self, thread: threading.Thread) -> bool:
+    def _claim_dispatch(self, thread: _Dispatcher) -> bool:
         """Makes a thread the dispatcher if there is none, and returns whether it is the dispatcher.
 
         The thread itself calls this too, because a signal handler may raise in the thread that started it.
@@ -294,9 +304,15 @@ class Registry:
         return self.__dict__.setdefault("_dispatcher", thread) is thread
 
 
-def _dispatch(engine: weakref.ref[_native.Engine], registry: Registry) -> None:
-    """Runs callbacks until the engine is gone or has shut down."""
-    if not registry._claim_dispatch(threading.current_thread()):
+def _is_current(thread: _Dispatcher) -> bool:
+    if isinstance(thread, _green_threads.Thread):
+        return thread.is_current()
+    return thread is threading.current_thread()
+
+
+def _dispatch(engine: weakref.ref[_native.Engine], registry: Registry, thread: _Dispatcher) -> None:
+    """Runs callbacks until the engine is gone or has shut down, in this thread."""
+    if not registry._claim_dispatch(thread):
         return
     failures = 0
     while failures < _FAILURES_MAX:

@@ -13,6 +13,7 @@ from _thread import start_new_thread
 
 from gristmill import (
     _creation_sites,
+    _green_threads,
     _native,
     _option_values,
     _options,
@@ -166,6 +167,8 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         _options.one_of("when_full", when_full, ("block", "raise"))
         if nodes is None:
             _starting.check()
+        if _green_threads.are_used():
+            _prepare_for_greenlets(nodes is not None)
         self._output = _options.flag("output", output)
         threads = _options.optional_count(
             "threads_per_worker", threads_per_worker, 1, _options.SHORT_MAX
@@ -435,6 +438,9 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         self._is_shut_down = True
         for results in () if cancel_futures else self._maps:
             results._submit_rest()
+        if wait and _green_threads.are_used():
+            self._shut_down(False, cancel_futures)
+            _green_threads.wait_until(lambda: self._wait_all(0))
         self._shut_down(wait, cancel_futures)
         if not wait:
             return
@@ -672,6 +678,15 @@ def _ends_by_type(iterable: Iterable[Any]) -> bool | None:
 def _refuse_at_end() -> None:
     if sys.is_finalizing():
         raise RuntimeError("the interpreter is ending: an executor can no longer start workers")
+
+
+def _prepare_for_greenlets(has_nodes: bool) -> None:
+    if has_nodes:
+        raise RuntimeError(
+            "nodes need threads of the system, but gevent or eventlet has replaced those of this program by greenlets: "
+            "patch it without threads (monkey.patch_all(thread=False)), or use nodes in a process of their own"
+        )
+    _green_threads.release_in_waits(_native.Future)
 
 
 def _finish_forsaken(executor: Executor) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from _thread import allocate_lock, start_new_thread
 
+from gristmill import _green_threads
 from gristmill._weak import WeakBag
 
 TYPE_CHECKING = False
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from _socket import socket
 
     from gristmill._executor import Executor
+
+#: The thread waits in calls of the system, which would stop all greenlets.
+_threads = _green_threads.of_system()
+_allocate_lock, _start_new_thread = _threads.allocate_lock, _threads.start_new_thread
 
 #: Seconds from the first executor until the program answers.
 _DELAY_S = 0.2
@@ -28,7 +32,7 @@ class _Server:
     def __init__(self) -> None:
         self._is_over = False
         #: Lock that is held until the end, so that the thread can wait for it.
-        self._running = allocate_lock()
+        self._running = _allocate_lock()
         self._running.acquire()
         #: The listener and its path, while there is one. The caller that takes them out closes the listener.
         self._opened: list[tuple[socket, str]] = []
@@ -99,7 +103,7 @@ def _serve() -> None:
         _servers.append(server)
         try:
             # Not a thread of ``threading``, which the end of the interpreter would wait for.
-            start_new_thread(server.run, ())
+            _start_new_thread(server.run, ())
         except RuntimeError:  # a process out of threads or memory: the executor needs no server
             _servers.remove(server)
 
