@@ -179,6 +179,22 @@ def test_one_call_of_a_function_can_be_observed(folder: Path) -> None:
     assert "wave" in seen.modules
 
 
+def test_a_call_is_observed_of_a_function_whose_class_only_our_pickles_carry(folder: Path) -> None:
+    write(folder, {"in.txt": "12"})
+
+    class Marked(property):
+        pass
+
+    class Table:
+        @Marked
+        def text(self) -> str:
+            return Path("in.txt").read_text()
+
+    seen = observed.of_call(lambda: print(Table().text))
+    assert seen.status == 0
+    assert read(seen, folder) == {"in.txt": 2}
+
+
 def test_a_program_that_dies_has_its_signal_told(folder: Path) -> None:
     seen = run(folder, "import os, wave\nos.kill(os.getpid(), 9)")
     assert seen.status == -9

@@ -64,9 +64,9 @@ def of_call(
     function: Callable[..., Any], args: Sequence[Any] = (), folders: Sequence[str] = ()
 ) -> Observed:
     """Runs one call of a function, which is sent to the new process by value if necessary."""
-    import cloudpickle
+    from gristmill import _pickling
 
-    given = cloudpickle.dumps(sys.path) + cloudpickle.dumps((function, tuple(args)))
+    given = _pickling.dump_plain(sys.path) + _pickling.dump_plain((function, tuple(args)))
     return _observe([_starting.interpreter(), "-P", "-c", _CALL], given, folders)
 
 
