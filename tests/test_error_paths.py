@@ -7,6 +7,7 @@ import copyreg
 import dataclasses
 import functools
 import random
+import re
 import socket
 import threading
 from collections.abc import Callable
@@ -364,6 +365,17 @@ def test_an_exception_in_the_arguments_of_another_is_one_object_with_its_cause(
     error = shared.submit(fail).exception()
     assert isinstance(error, ValueError)
     assert error.args[1] is error.__cause__
+
+
+def test_notes_are_bounded_and_say_how_many_are_left_out() -> None:
+    error = ValueError("it has many notes")
+    for number in range(30_000):
+        error.add_note(f"note {number}")
+    error.__notes__.insert(0, "y" * 1_000_000)
+    arrived = _remote.load_exception(_remote.dump_exception(error))
+    assert sum(map(len, arrived.__notes__)) < 201_000
+    assert arrived.__notes__[1] == "note 0"
+    assert re.fullmatch(r"\([0-9]+ more notes are left out: .*\)", arrived.__notes__[-1])
 
 
 def test_notes_of_a_class_that_does_not_pickle_them(shared: Executor) -> None:

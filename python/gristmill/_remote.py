@@ -38,6 +38,7 @@ from marshal import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     #: Form of one sent exception: the name and the arguments of a built-in one, a pickle, or empty if it cannot be
@@ -48,8 +49,9 @@ if TYPE_CHECKING:
 _CHAIN_MAX = 32
 #: The largest number of exceptions that are sent with one: those of chains, of groups and of arguments together.
 _SENT_MAX = 512
-#: Characters of a message, and of the traceback. The middle of a longer text is left out.
-_MESSAGE_MAX = 50_000
+#: Characters of a message or a note, and of the traceback or all notes. The middle of a longer text is left out, and so
+#: are further notes.
+MESSAGE_MAX = 50_000
 _TEXT_MAX = 200_000
 #: Frames of a traceback. Of a longer one, the last frames are shown.
 _FRAMES_MAX = 1500
@@ -76,7 +78,7 @@ _CONTEXT = "\nDuring handling of the above exception, another exception occurred
 
 def dump_exception(error: BaseException) -> bytes:
     """Turns an exception into bytes. Never raises because of the exception."""
-    text = _middle_cut(_format(error), _TEXT_MAX)
+    text = middle_cut(_format(error), _TEXT_MAX)
     sent = Sent()
     first = sent.add_chain(error)
     return dumps((first, sent.described, text))
@@ -185,7 +187,7 @@ class Sent:
         return len(self._indices) < _SENT_MAX or id(error) in self._indices
 
     def _describe(self, error: BaseException, sent: _Form, copy: BaseException | None) -> int:
-        name, message = _name(error), _middle_cut(_message(error), _MESSAGE_MAX)
+        name, message = _name(error), middle_cut(_message(error), MESSAGE_MAX)
         if copy is None:
             copy = _Unsendable()
         self.described.append((sent, name, message, _notes(error), None, None))
@@ -335,9 +337,25 @@ def _notes(error: BaseException) -> list[str]:
         notes = _dict_of.__get__(error).get("__notes__")
         if not isinstance(notes, (list, tuple)):
             return []
-        return [_middle_cut(_exact(note), _MESSAGE_MAX) for note in notes if isinstance(note, str)]
+        return _bounded(note for note in notes if isinstance(note, str))
     except BaseException:
         return []
+
+
+def _bounded(notes: Iterable[str]) -> list[str]:
+    """Returns the first notes, as many as may be sent. A last one says how many are left out."""
+    kept: list[str] = []
+    size = left_out = 0
+    for note in notes:
+        text = middle_cut(_exact(note), MESSAGE_MAX)
+        size += len(text)
+        if size <= _TEXT_MAX:
+            kept.append(text)
+        else:
+            left_out += 1
+    if left_out:
+        kept.append(f"({left_out} more notes are left out: the limit is {_TEXT_MAX} characters)")
+    return kept
 
 
 def _exact(text: str) -> str:
@@ -345,7 +363,8 @@ def _exact(text: str) -> str:
     return "".join(("", text))
 
 
-def _middle_cut(text: str, size: int) -> str:
+def middle_cut(text: str, size: int) -> str:
+    """Returns a text without its middle if it is longer than ``size`` characters."""
     if len(text) <= size:
         return text
     half = size // 2

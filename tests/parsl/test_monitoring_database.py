@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from gristmill.parsl import MonitoringHub
+from gristmill.parsl._kernel.monitoring import rows
 from gristmill.parsl._kernel.monitoring import writer as writing
 from gristmill.parsl._kernel.monitoring.database import Database
-from gristmill.parsl._kernel.monitoring.schema import adding
+from gristmill.parsl._kernel.monitoring.facts import TaskFacts
+from gristmill.parsl._kernel.monitoring.schema import COLUMNS, adding
 from gristmill.parsl._kernel.monitoring.writer import Writer
+from gristmill.parsl._kernel.states import States
 from gristmill.parsl.errors import ConfigurationError
 
 #: Tables that Parsl 2026.10.26 makes: name, type, ``!`` for columns that are never null, and the position in the key.
@@ -83,7 +86,7 @@ class StandIn:
 
 def writer_to(database: StandIn) -> Writer:
     """Returns a writer that writes when its buffer is full or it is closed, and never because of time."""
-    return Writer(database, list, period=10_000)  # type: ignore[arg-type]
+    return Writer(database, lambda events: [list(events)], period=10_000)  # type: ignore[arg-type]
 
 
 def test_tables_and_columns_are_those_of_parsl(tmp_path: Path) -> None:
@@ -204,15 +207,40 @@ def test_what_happens_in_one_period_is_one_batch() -> None:
 def test_who_finds_the_queue_full_waits_until_it_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(writing, "EVENTS_MAX", 10)
+    monkeypatch.setattr(writing, "_HELD_SIZE_MAX", 1000)
     database = StandIn()
     writer = writer_to(database)
     for number in range(25):
-        writer.put(number)
+        writer.put(number, 100)
+    writer.put("large", 2000)
+    writer.put("small", 1)
     writer.close()
-    assert [number for batch in database.batches for number in batch] == list(range(25))
-    # Each batch has one row more than the buffer has room for.
-    assert [len(batch) for batch in database.batches] == [11, 11, 3]
+    # Each batch has one event more than the queue has room for.
+    batches = [list(range(11)), list(range(11, 22)), [22, 23, 24, "large"], ["small"]]
+    assert database.batches == batches
+
+
+def test_texts_are_handed_over_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "_PART_SIZE", 1000)
+    batch = rows.Batch("run", 0)
+    for number in range(20):
+        columns = dict.fromkeys(COLUMNS["task"]) | {"task_id": number, "task_inputs": "y" * 300}
+        attempt = rows.Attempt(0, "label", None, None, "x" * 300, None)
+        batch.moved(number, TaskFacts(columns, 1.0, 2.0), States.failed, 3.0, attempt)
+    parts = list(batch.rows())
+    assert len(parts) > 10
+    texts = [
+        sum(
+            len(value)
+            for _, found in part
+            for row in found
+            for value in row
+            if value and set(str(value)) <= {"x", "y"}
+        )
+        for part in parts
+    ]
+    assert max(texts) <= 2500
+    assert sum(texts) == 20 * 600
 
 
 def test_a_batch_that_could_not_be_written_is_written_later(
@@ -229,12 +257,12 @@ def test_a_batch_that_could_not_be_written_is_written_later(
 def test_a_database_that_stays_full_costs_its_batches_and_not_the_run(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(writing, "EVENTS_MAX", 2)
+    monkeypatch.setattr(writing, "_HELD_SIZE_MAX", 2)
     monkeypatch.setattr(writing, "_RETRY_S", 0)
     database = StandIn(failures=1)
     writer = writer_to(database)
     for number in range(4):
-        writer.put(number)
+        writer.put(number, 1)
     writer.close()
     assert database.batches == [[3]]
     assert "3 events could not be recorded" in caplog.text

@@ -15,7 +15,9 @@ import pytest
 
 import gristmill.parsl as parsl
 from gristmill.parsl import GristmillExecutor
-from gristmill.parsl._kernel.monitoring import engine_calls
+from gristmill.parsl._kernel.monitoring import engine_calls, recorder
+from gristmill.parsl._kernel.monitoring import writer as writing
+from gristmill.parsl._kernel.monitoring.engine_calls import EngineCalls
 
 import monitored
 import monitored_tasks
@@ -106,13 +108,108 @@ def test_what_runs_at_the_moment_is_launched(tmp_path: Path, gate: Gate) -> None
 def test_all_calls_are_found_however_many_one_batch_looks_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_calls, "_LOOKS_MAX", 3)
+    monkeypatch.setattr(engine_calls, "_LOOKS_MIN", 3)
     with run(tmp_path):
         futures = deque(map(parsl.python_app(monitored_tasks.double), range(100)))
         assert sum(future.result() for future in futures) == 9900
     assert query(tmp_path, "SELECT count(*) FROM status WHERE task_status_name = 'exec_done'") == [
         100
     ]
+
+
+@pytest.fixture
+def is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes a run write nothing before its end, unless something asks for it."""
+    monkeypatch.setattr(writing.Writer.__init__, "__defaults__", (10_000,))
+
+
+@pytest.mark.usefixtures("is_slow")
+def test_arguments_go_with_their_call_before_it_is_written(tmp_path: Path) -> None:
+    with run(tmp_path):
+        value = monitored_tasks.Value()
+        reference = weakref.ref(value)
+        parsl.python_app(monitored_tasks.ignore)(value).result()
+        parsl.python_app(monitored_tasks.ignore)([value]).result()
+        del value
+        gc.collect()
+        assert reference() is None
+        assert query(tmp_path, "SELECT count(*) FROM task") == [0]
+    assert query(tmp_path, "SELECT count(*) FROM task") == [2]
+
+
+@pytest.mark.usefixtures("is_slow")
+def test_results_that_were_fetched_are_written_and_released_beyond_their_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_HELD_SIZE_MAX", 1 << 20)
+    with run(tmp_path) as kernel:
+        value = parsl.python_app(monitored_tasks.make)().result()
+        reference = weakref.ref(value)
+        del value
+        gc.collect()
+        assert reference() is not None, "the call is not written, and may be asked for its end"
+        assert len(parsl.python_app(bytes)(2 << 20).result()) == 2 << 20
+        while reference() is not None:
+            gc.collect()
+        assert kernel.task_count == 2
+
+
+@pytest.mark.usefixtures("is_slow")
+def test_who_finds_too_many_bytes_of_calls_waits_until_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_HELD_SIZE_MAX", 10 * writing.EVENT_SIZE)
+    waits = []
+
+    def make_room(self: Any, queue: Any) -> None:
+        waits.append(len(queue.items))
+        make_room_of_writer(self, queue)
+
+    make_room_of_writer = writing.Writer.make_room
+    monkeypatch.setattr(writing.Writer, "make_room", make_room)
+    with run(tmp_path):
+        app = parsl.python_app(monitored_tasks.double)
+        assert [app(number).result() for number in range(100)] == [2 * one for one in range(100)]
+    assert waits
+    assert max(waits) <= 3 * 11, "three items for each call"
+    assert query(tmp_path, "SELECT count(*) FROM task") == [100]
+
+
+class Ended:
+    """The future of a call that has ended."""
+
+    class _app:
+        label = "engine"
+        app = monitored_tasks.double
+
+    def __init__(self, number: int) -> None:
+        self.tid = number
+
+    def _look(self) -> str:
+        return "succeeded" if self.tid >= 0 else "waiting"
+
+    def timings(self) -> Any:
+        from gristmill import Timings
+
+        return Timings()
+
+    def _status(self) -> Any:
+        return engine_calls.States.exec_done
+
+
+def test_calls_that_have_ended_do_not_gather_behind_those_that_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_calls, "_LOOKS_MIN", 1)
+    calls = EngineCalls(lambda _: None)
+    for number in range(100):
+        calls.called(Ended(-1 - number), (), {})
+    for _ in range(50):
+        for number in range(100):
+            calls.called(Ended(number), (), {})
+        for _ in calls.batches(lambda: recorder.Batch("run", 0), 30):
+            pass
+        assert len(calls._unfinished) <= 300
 
 
 def test_a_value_lives_no_longer_than_who_wants_it(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import gristmill.parsl as parsl
 from gristmill.parsl import GristmillExecutor
+from gristmill.parsl._kernel.monitoring import sampling
 from gristmill.parsl._kernel.monitoring.measure import measured, taken_from, value_in
 
 import monitored
@@ -72,6 +74,18 @@ def test_a_long_task_is_read_again_and_again_by_one_thread_of_its_worker(tmp_pat
     assert set(resources(tmp_path, "resource_monitoring_interval")) == {0.01}
     used = resources(tmp_path, "psutil_process_time_user + psutil_process_time_system", 1)
     assert used == sorted(used)
+
+
+def test_the_readings_of_one_call_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "_READINGS_MAX", 8)
+    watch = sampling.Watch(1.0)
+    first = watch.readings[0]
+    for _ in range(100):
+        watch.sample()
+        assert len(watch.readings) < 8
+    assert watch.readings[0] is first
+    assert watch.readings == sorted(watch.readings)
+    assert watch.interval == 2.0 ** round(math.log2(watch.interval)) >= 16
 
 
 def test_a_task_that_raises_has_its_resources(tmp_path: Path) -> None:

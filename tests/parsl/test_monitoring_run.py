@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import getpass
 import os
 import signal
 import sqlite3
+import weakref
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import gristmill.parsl as parsl
-from gristmill.parsl import File, ThreadPoolExecutor
+from gristmill.parsl import File, GristmillExecutor, ThreadPoolExecutor
+from gristmill.parsl._kernel.monitoring.writer import Writer
 from gristmill.parsl.concurrent import ParslPoolExecutor
 
 import monitored
+import monitored_tasks
 from monitored import query
 from stage import Script
 
@@ -190,6 +194,32 @@ def test_files_and_streams_have_their_names(tmp_path: Path) -> None:
     columns = "task_inputs, task_stdout, task_stderr, task_stdin"
     assert query(tmp_path, f"SELECT {columns} FROM task") == [("[5]", stdout, "", None)]
     assert str(output) in query(tmp_path, "SELECT task_outputs FROM task")[0]
+
+
+@pytest.mark.parametrize("kind", [GristmillExecutor, ThreadPoolExecutor])
+def test_arguments_go_with_their_task_before_it_is_written(
+    tmp_path: Path, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Writer.__init__, "__defaults__", (10_000,))
+    with monitored.run(tmp_path, executor=kind()):
+        value = monitored_tasks.Value()
+        reference = weakref.ref(value)
+        app(monitored_tasks.ignore)(value, inputs=[value]).result()
+        text = str([value])
+        del value
+        while reference() is not None:  # the thread that ended the task may still hold it
+            gc.collect()
+        assert query(tmp_path, "SELECT count(*) FROM task") == [0]
+    assert query(tmp_path, "SELECT task_inputs FROM task") == [text]
+
+
+def test_a_long_failure_is_cut_in_the_middle(tmp_path: Path) -> None:
+    with monitored.run(tmp_path, resource_monitoring_enabled=False):
+        app(fail)("x" * 1_000_000).exception()
+    (text,) = query(tmp_path, "SELECT task_fail_history FROM try")
+    assert text.startswith("ValueError('xxx")
+    assert text.endswith("xxx')")
+    assert len(text) < 51_000
 
 
 def test_the_engines_node_is_there_and_then_no_longer_active(tmp_path: Path) -> None:

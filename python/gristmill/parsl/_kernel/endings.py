@@ -8,6 +8,7 @@ from concurrent.futures import CancelledError, InvalidStateError
 from typing import TYPE_CHECKING, Any
 
 from gristmill import _forked
+from gristmill._remote import MESSAGE_MAX, middle_cut
 from gristmill.parsl._kernel.callbacks import is_interrupt
 from gristmill.parsl._kernel.memoizer import is_passive
 from gristmill.parsl._kernel.states import FINAL_STATES, States
@@ -104,8 +105,8 @@ class Endings:
 
 
 def text_of(error: BaseException) -> str:
-    """Returns the ``repr`` of an exception, or a substitute if ``repr`` raises."""
+    """Returns the ``repr`` of an exception, or a substitute if ``repr`` raises. The middle of a long one is omitted."""
     try:
-        return _forked.guarded(repr, error)
+        return middle_cut(_forked.guarded(repr, error), MESSAGE_MAX)
     except Exception as raised:
         return f"<{type(error).__name__}, whose repr raised {type(raised).__name__}>"

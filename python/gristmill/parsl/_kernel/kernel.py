@@ -25,6 +25,7 @@ from gristmill.parsl._kernel.counts import count_states
 from gristmill.parsl._kernel.dependencies import DEEP_DEPENDENCY_RESOLVER
 from gristmill.parsl._kernel.executor_registry import INTERNAL, ExecutorRegistry
 from gristmill.parsl._kernel.fast_paths import FastPaths
+from gristmill.parsl._kernel.fetched_bytes import FetchedBytes
 from gristmill.parsl._kernel.futures import AppFuture, DataFuture, GraphFuture
 from gristmill.parsl._kernel.graph import Graph
 from gristmill.parsl._kernel.memo_fast_path import MemoFastPath
@@ -85,6 +86,7 @@ class DataFlowKernel:
         self.data_manager = DataManager(self)
         self.dependency_resolver = config.dependency_resolver or DEEP_DEPENDENCY_RESOLVER
         self.ledger = Ledger()
+        self.fetched_bytes = FetchedBytes(self.ledger)
         self._graph = Graph(
             config,
             self.executors,

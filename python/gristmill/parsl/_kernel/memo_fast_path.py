@@ -95,7 +95,7 @@ class MemoFastPath:
     def _watch(self, calls: EngineCalls) -> None:
         """Asks the engine for a callback when the program has fetched results of the kernel that take much memory."""
         self._is_watching = True
-        self._kernel.ledger.watch_fetched(calls.step, caller_of(calls))
+        self._kernel.fetched_bytes.watch(calls.step, caller_of(calls))
 
     def wait(self) -> None:
         """Waits until every call that was run so far is final."""

@@ -8,7 +8,6 @@ futures.
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
 from collections import deque
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
     from gristmill.parsl._kernel.memo_memory import MemoMemory, Table
 
-_log = logging.getLogger("parsl.gristmill.memoization")
-
 
 class EngineCalls:
     """Calls of the engine whose results the memory does not count yet.
@@ -38,6 +35,8 @@ class EngineCalls:
         self._table = table
         self._memory = memory
         self._keys: deque[str] = deque()
+        #: With more keys than this, the futures are checked too: the table has forgotten some of the calls.
+        self._check_at = memory.entries_max
         self._lock = threading.Lock()
         #: Bytes of the arguments of calls that were added since the last check.
         self._size = 0
@@ -51,7 +50,7 @@ class EngineCalls:
                 self._size += size_of(value)
         if kwargs:
             self._size += size_of_arguments((), kwargs)
-        if self._size > self.step:
+        if self._size > self.step or len(self._keys) > self._check_at:
             self.settle()
 
     def settle(self) -> None:
@@ -65,6 +64,8 @@ class EngineCalls:
                 key = keys.popleft()
                 if not self._settle_one(key):
                     keys.append(key)
+            # If most calls run, a check at each call would be most of the work.
+            self._check_at = max(self._memory.entries_max, 2 * len(keys))
             self._memory.shrink()
         finally:
             self._lock.release()
@@ -108,11 +109,7 @@ def caller_of(calls: EngineCalls) -> Callable[[], None]:
 
     def settle() -> None:
         found = reference()
-        try:
-            if found is not None:
-                found.settle()
-        except Exception:
-            # Logged only: the result that is being fetched is not affected.
-            _log.exception("fetched results of remembered calls could not be counted")
+        if found is not None:
+            found.settle()
 
     return settle

@@ -9,24 +9,25 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from gristmill.parsl._kernel.dependencies import DEEP_DEPENDENCY_RESOLVER
-from gristmill.parsl._kernel.monitoring.facts import OWN_BLOCK
+from gristmill.parsl._kernel.dependencies import DEEP_DEPENDENCY_RESOLVER, FUTURELESS_TYPES
+from gristmill.parsl._kernel.endings import text_of
+from gristmill.parsl._kernel.monitoring.facts import OWN_BLOCK, numbers_of
 from gristmill.parsl._kernel.monitoring.measure import Measured
-from gristmill.parsl._kernel.monitoring.writer import EVENTS_MAX
+from gristmill.parsl._kernel.monitoring.rows import Attempt
+from gristmill.parsl._kernel.monitoring.writer import EVENT_SIZE, EventQueue
 from gristmill.parsl._kernel.states import States
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from gristmill._timings import Timings
     from gristmill.parsl._kernel.monitoring.rows import Batch
 
-#: Calls that one batch checks for their end. With millions outstanding, it takes a few batches to check all.
-_LOOKS_MAX = 50_000
+#: Calls that are checked for their end once a second, or twice the new ones. With millions outstanding, it takes a few
+#: seconds to check all.
+_LOOKS_MIN = 50_000
 #: Number of items that are queued for one call until it is rendered.
-_PARTS = 4
-#: Number of queued items for as many calls as other events may wait to be rendered.
-_NEW_MAX = _PARTS * EVENTS_MAX
+_PARTS = 3
 
 
 _NO_FAILURES: list[str] = []
@@ -43,7 +44,8 @@ class CallRecord:
     id: int
     executor: str
     func_name: str
-    depends: list[Any]
+    #: The numbers of the tasks that it waits for: their futures would keep their results in memory.
+    depends: str
     time_invoked: float
     status: States = States.pending
     time_returned: float | None = None
@@ -58,37 +60,67 @@ class CallRecord:
 
 
 class EngineCalls:
-    """The calls that are not final yet. Only ``called`` may be used outside of the writer's thread.
+    """The calls that are not final yet. Only ``called`` and ``looks_at_all`` are for other threads than the writer's.
 
-    :param make_room: waits until a queue of items to render is at most as long as the given length.
+    :param make_room: waits while the queue of calls to render is full.
     """
 
-    def __init__(self, make_room: Callable[[deque[Any], int], None]) -> None:
+    def __init__(self, make_room: Callable[[EventQueue], None]) -> None:
         self._make_room = make_room
-        #: Future, arguments, named arguments and time of each call, one after the other. A tuple for each call would
-        #: cost the garbage collector more than the calls themselves.
-        self._new: deque[Any] = deque()
+        #: Future, numbers of the tasks that it waits for, and time of each call, one after the other. A tuple for each
+        #: call would cost the garbage collector more than the calls themselves.
+        self.queue = EventQueue()
         self._unfinished: deque[tuple[CallRecord, Any]] = deque()
+        #: True if the next batches check all calls for their end.
+        self.looks_at_all = False
 
     def called(self, future: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Records that a call was submitted."""
-        self._new.extend((future, args, kwargs or None, time.time()))
-        if len(self._new) > _NEW_MAX:
-            self._make_room(self._new, _NEW_MAX)
+        """Records that a call was submitted. The arguments are not kept."""
+        depends = ""
+        if kwargs or not FUTURELESS_TYPES.issuperset(map(type, args)):
+            depends = _dependencies((*args, *kwargs.values()))
+        queue = self.queue
+        queue.items.extend((future, depends, time.time()))
+        queue.size += EVENT_SIZE + len(depends)
+        if queue.is_full:
+            self._make_room(queue)
 
-    def begin(self, batch: Batch) -> None:
-        """Adds the calls that were submitted since the last batch."""
-        take = self._new.popleft
-        for _ in range(len(self._new) // _PARTS):
-            future, args, kwargs, at = take(), take(), take(), take()
-            record = _record(future, (*args, *kwargs.values()) if kwargs else args, at)
-            batch.moved(record, States.pending, at, 0, (None, None), [])
+    def batches(self, make: Callable[[], Batch], count_max: int) -> Iterator[Batch]:
+        """Yields batches of the calls that were submitted, and of those that have become final, since the last time.
+
+        :param make: makes an empty batch.
+        :param count_max: calls that one batch records, and that it checks.
+        """
+        new = len(self.queue.items) // _PARTS
+        looks = len(self._unfinished) + new
+        if self.looks_at_all:
+            # Those that go on are met again before the newest ones.
+            looks *= 2
+        else:
+            # With more looks than new calls, those that are final never become more than those that are not.
+            looks = min(looks, max(_LOOKS_MIN, 2 * new))
+        self.looks_at_all = False
+        for start in range(0, max(new, looks), count_max):
+            batch = make()
+            self._begin(batch, min(new - start, count_max))
+            self._look(batch, min(looks - start, count_max))
+            yield batch
+
+    def _begin(self, batch: Batch, count: int) -> None:
+        """Adds calls that were submitted since the last batch."""
+        take = self.queue.items.popleft
+        size = 0
+        for _ in range(count):
+            future, depends, at = take(), take(), take()
+            size += EVENT_SIZE + len(depends)
+            record = _record(future, depends, at)
+            batch.moved(record.id, record, States.pending, at, _attempt(record, None))
             self._unfinished.append((record, future))
+        self.queue.note_taken(size)
 
-    def look(self, batch: Batch, all_of_them: bool) -> None:
-        """Records the calls that have become final since the last check."""
-        count = len(self._unfinished)
-        for _ in range(count if all_of_them else min(count, _LOOKS_MAX)):
+    def _look(self, batch: Batch, count: int) -> None:
+        """Checks calls, and records those that have become final since the last check."""
+        for _ in range(min(count, len(self._unfinished))):
             record, future = self._unfinished.popleft()
             state = future._look()
             if state in ("succeeded", "failed", "cancelled"):
@@ -99,24 +131,29 @@ class EngineCalls:
             self._unfinished.append((record, future))
 
 
-def _record(future: Any, arguments: tuple[Any, ...], at: float) -> CallRecord:
+def _dependencies(values: Iterable[Any]) -> str:
+    """Returns the numbers of the tasks whose futures are among some arguments."""
     gather = DEEP_DEPENDENCY_RESOLVER.traverse_to_gather
-    fast_path = future._app
-    return CallRecord(
-        future.tid,
-        fast_path.label,
-        fast_path.app.__name__,
-        [one for value in arguments for one in gather(value)],
-        at,
+    return numbers_of(
+        one for value in values if type(value) not in FUTURELESS_TYPES for one in gather(value)
     )
+
+
+def _record(future: Any, depends: str, at: float) -> CallRecord:
+    fast_path = future._app
+    return CallRecord(future.tid, fast_path.label, fast_path.app.__name__, depends, at)
+
+
+def _attempt(record: CallRecord, returned: float | None, history: str = "") -> Attempt:
+    return Attempt(0, record.executor, record.try_time_launched, returned, history, None)
 
 
 def _launch(batch: Batch, record: CallRecord, timings: Timings) -> None:
     if record.status is States.pending and timings.written is not None:
         record.status = States.launched
         record.try_time_launched = _after(record, timings.written)
-        times = (record.try_time_launched, None)
-        batch.moved(record, States.launched, record.try_time_launched, 0, times, [])
+        attempt = _attempt(record, None)
+        batch.moved(record.id, record, States.launched, record.try_time_launched, attempt)
 
 
 def _end(batch: Batch, record: CallRecord, future: Any) -> None:
@@ -129,15 +166,15 @@ def _end(batch: Batch, record: CallRecord, future: Any) -> None:
     drained = timings.drained
     record.time_returned = time.time() if drained is None else _after(record, drained)
     record.status = future._status()
-    failures = []
+    history = ""
     if record.status in (States.failed, States.dep_fail):
         record.fail_count, record.fail_cost = 1, 1.0
-        failures = [repr(future.exception())]
+        history = text_of(future.exception())
     elif record.status is States.cancelled:
-        failures = ["CancelledError()"]
+        history = "CancelledError()"
     returned = record.time_returned if record.try_time_launched is not None else None
-    times = (record.try_time_launched, returned)
-    batch.moved(record, record.status, record.time_returned, 0, times, failures)
+    attempt = _attempt(record, returned, history)
+    batch.moved(record.id, record, record.status, record.time_returned, attempt)
 
 
 def _after(record: CallRecord, nanoseconds: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from gristmill.parsl._kernel.futures import AppFuture, DataFuture
 from gristmill.parsl._kernel.states import States
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("parsl.gristmill.monitoring")
 
 
+#: Bytes of a task's data without its texts.
+_FACTS_SIZE = 500
 #: The block of our own workers, which no provider made.
 OWN_BLOCK = "0"
 
@@ -35,12 +37,37 @@ def state_name(state: States) -> str:
     return _STATE_NAMES[state]
 
 
+class TaskFacts(NamedTuple):
+    """The data of a task for the table ``task``, without its arguments."""
+
+    #: The columns without the times and the run.
+    columns: dict[str, Any]
+    #: Seconds since the epoch, as the other time.
+    time_invoked: float | None
+    time_returned: float | None
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+        return _FACTS_SIZE + size_of_texts(self.columns.values())
+
+
+def size_of_texts(values: Iterable[Any]) -> int:
+    """Returns the bytes that the texts among some values take, about."""
+    return sum(len(value) for value in values if type(value) is str)
+
+
+def facts_of(task: MonitoredTask) -> TaskFacts:
+    """Returns the data of a task as it is now."""
+    return TaskFacts(of_task(task), task.time_invoked, task.time_returned)
+
+
 def of_task(task: MonitoredTask) -> dict[str, Any]:
     """Returns the columns of the table ``task``, without the times and the run."""
-    kwargs = task.kwargs
+    kwargs, depends = task.kwargs, task.depends
     return {
         "task_id": task.id,
-        "task_depends": _numbers(task.depends),
+        "task_depends": depends if isinstance(depends, str) else numbers_of(depends),
         "task_func_name": task.func_name,
         "task_memoize": task.memoize,
         "task_hashsum": None if task.hashsum is None else str(task.hashsum),
@@ -64,10 +91,11 @@ def joined(task: MonitoredTask) -> str | None:
     """Returns the numbers of the tasks that a join app waits for."""
     if task.joins is None:
         return None
-    return _numbers(task.joins if isinstance(task.joins, list) else [task.joins])
+    return numbers_of(task.joins if isinstance(task.joins, list) else [task.joins])
 
 
-def _numbers(futures: Iterable[Any]) -> str:
+def numbers_of(futures: Iterable[Any]) -> str:
+    """Returns the numbers of the tasks of futures."""
     return ",".join(str(one.tid) for one in futures if isinstance(one, (AppFuture, DataFuture)))
 
 

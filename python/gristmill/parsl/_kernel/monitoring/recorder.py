@@ -7,6 +7,7 @@ import os
 import platform
 import time
 import uuid
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from gristmill import _resources
@@ -18,13 +19,13 @@ from gristmill.parsl._kernel.monitoring.blocks import Blocks, Intake
 from gristmill.parsl._kernel.monitoring.engine_calls import EngineCalls
 from gristmill.parsl._kernel.monitoring.measure import Measured, measured, taken_from, value_in
 from gristmill.parsl._kernel.monitoring.monitor import Monitor, Watch
-from gristmill.parsl._kernel.monitoring.rows import Batch, text_of
+from gristmill.parsl._kernel.monitoring.rows import Attempt, Batch, text_of
 from gristmill.parsl._kernel.monitoring.workflow import began, counts
-from gristmill.parsl._kernel.monitoring.writer import Writer
-from gristmill.parsl._kernel.states import States
+from gristmill.parsl._kernel.monitoring.writer import EVENT_SIZE, Writer
+from gristmill.parsl._kernel.states import FINAL_STATES, States
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
     from gristmill.parsl._kernel.monitoring.database import Rows
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 
 #: Number of functions whose measured wrapper is cached. A worker that has a function does not receive it again.
 _FUNCTIONS_MAX = 256
+#: Events, and calls of the engine, that become the rows of one batch.
+_BATCH_MAX = 1 << 14
+#: Bytes of one reading.
+_READING_SIZE = 600
 
 
 class Recorder(Monitor):
@@ -53,9 +58,13 @@ class Recorder(Monitor):
         self._engines: set[str] = set()
         self._blocks: Blocks | None = None
         self._is_closing = False
-        self._calls = EngineCalls(lambda *waiting: self._writer.make_room(*waiting))
+        self._calls = EngineCalls(lambda queue: self._writer.make_room(queue))
         self._writer = Writer(hub.open(kernel.config.run_dir), self._render)
         self._put = self._writer.put
+        if self.watch is not None:
+            # The calls that are not recorded yet hold their results.
+            step = self._calls.queue.size_max
+            kernel.fetched_bytes.watch(step, _hurrier(weakref.ref(self)))
         row = began(hub, kernel)
         row["time_began"] = text_of(row["time_began"])
         self._put((Batch.add, "workflow", row))
@@ -89,16 +98,28 @@ class Recorder(Monitor):
         self._put((Batch.add, "node", node))
 
     def _add_row(self, table: str, row: dict[str, Any]) -> None:
-        self._put((Batch.add, table, row))
+        self._put((Batch.add, table, row), EVENT_SIZE + facts.size_of_texts(row.values()))
 
     def moved(self, task: Task) -> None:
-        """Records a task's change of state."""
+        """Records a task's change of state. What is queued does not keep the task's arguments in memory."""
         state = task.status
-        times = (task.try_time_launched, task.try_time_returned)
         # A worker may have begun the task before the executor's ``submit`` has returned.
         is_launched = state is States.launched and task.try_time_launched is not None
         at = task.try_time_launched if is_launched else time.time()
-        self._put((Batch.moved, task, state, at, task.try_id, times, facts.failures(task)))
+        attempt = Attempt(
+            task.try_id,
+            task.executor,
+            task.try_time_launched,
+            task.try_time_returned,
+            ",".join(facts.failures(task)),
+            facts.joined(task),
+        )
+        size = EVENT_SIZE + attempt.size
+        known: facts.TaskFacts | weakref.ref[Task] = weakref.ref(task)
+        if state in FINAL_STATES:
+            known = facts.facts_of(task)
+            size += known.size
+        self._put((Batch.moved, task.id, known, state, at, attempt), size)
 
     @property
     def watch(self) -> Watch | None:
@@ -108,6 +129,11 @@ class Recorder(Monitor):
         """
         is_enough = not self._is_measuring and self._kernel.config.retries == 0
         return self._calls.called if is_enough else None
+
+    def hurry(self) -> None:
+        """Records the calls that have ended, and releases their results."""
+        self._calls.looks_at_all = True
+        self._writer.hurry()
 
     def submission(
         self, task: Task, executor: Any, function: Callable[..., Any]
@@ -145,7 +171,8 @@ class Recorder(Monitor):
         if found is not None:
             if found.block_id is None and task.executor in self._engines:
                 found = found._replace(block_id=facts.OWN_BLOCK)
-            self._put((Batch.ran, task.id, task.try_id, task.executor, found))
+            size = EVENT_SIZE + _READING_SIZE * len(found.readings)
+            self._put((Batch.ran, task.id, task.try_id, task.executor, found), size)
 
     def close(self) -> None:
         """Records that the run has ended, and writes all queued events."""
@@ -159,15 +186,32 @@ class Recorder(Monitor):
             self._put((Batch.change, "node", {"active": False, "last_heartbeat": now}))
         self._writer.close()
 
-    def _render(self, events: Sequence[Any]) -> list[Rows]:
-        batch = Batch(self._run_id, self._interval)
-        for event in events:
-            event[0](batch, *event[1:])
-        self._calls.begin(batch)
-        self._calls.look(batch, all_of_them=self._is_closing)
+    def _render(self, events: Sequence[Any]) -> Iterator[list[Rows]]:
+        for start in range(0, len(events), _BATCH_MAX):
+            batch = self._new_batch()
+            for event in events[start : start + _BATCH_MAX]:
+                event[0](batch, *event[1:])
+            yield from self._rows_of(batch)
+        self._calls.looks_at_all |= self._is_closing
+        for batch in self._calls.batches(self._new_batch, _BATCH_MAX):
+            yield from self._rows_of(batch)
+
+    def _new_batch(self) -> Batch:
+        return Batch(self._run_id, self._interval)
+
+    def _rows_of(self, batch: Batch) -> Iterator[list[Rows]]:
         if not batch.is_empty:
             batch.change("workflow", counts(self._kernel))
-        return batch.rows()
+            yield from batch.rows()
+
+
+def _hurrier(reference: weakref.ref[Recorder]) -> Callable[[], None]:
+    def hurry() -> None:
+        recorder = reference()
+        if recorder is not None:
+            recorder.hurry()
+
+    return hurry
 
 
 def _from_timings(task: Task, attempt: NativeFuture[Any]) -> Measured | None:

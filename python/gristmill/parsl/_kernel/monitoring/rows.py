@@ -5,19 +5,26 @@ from __future__ import annotations
 import datetime
 import functools
 import operator
-from typing import TYPE_CHECKING, Any
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from gristmill.parsl._kernel.monitoring import facts
+from gristmill.parsl._kernel.monitoring.facts import TaskFacts
 from gristmill.parsl._kernel.monitoring.schema import COLUMNS, adding, changing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from gristmill.parsl._kernel.monitoring.database import Rows
-    from gristmill.parsl._kernel.monitoring.facts import MonitoredTask
+    from gristmill.parsl._kernel.monitoring.engine_calls import CallRecord
     from gristmill.parsl._kernel.monitoring.measure import Measured
     from gristmill.parsl._kernel.monitoring.readings import Reading
     from gristmill.parsl._kernel.states import States
+    from gristmill.parsl._kernel.tasks import Task
+
+    #: A task that has ended, one that goes on, or a call that the engine runs alone. None of them keeps arguments in
+    #: memory.
+    KnownTask: TypeAlias = TaskFacts | weakref.ref[Task] | CallRecord
 
 #: An attempt with its times and failures when a task entered a state.
 _TRY = adding(
@@ -51,8 +58,26 @@ _STATUS = adding("status", COLUMNS["status"])
 _RESOURCE = adding("resource", COLUMNS["resource"])
 
 
-#: The times of an attempt: launched and returned.
-Times = tuple[float | None, float | None]
+#: Bytes of the texts of rows that are handed over at once.
+_PART_SIZE = 16 << 20
+
+
+class Attempt(NamedTuple):
+    """One attempt of a task, as it is when the task enters a state. Times are in seconds since the epoch."""
+
+    try_id: int
+    executor: str
+    launched: float | None
+    returned: float | None
+    #: The failures of the attempts so far.
+    history: str
+    #: The numbers of the tasks that a join app waits for.
+    joins: str | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the texts."""
+        return len(self.history) + len(self.joins or "")
 
 
 class Batch:
@@ -65,9 +90,11 @@ class Batch:
     def __init__(self, run_id: str, interval: float) -> None:
         self._run_id = run_id
         self._interval = interval
-        self._tasks: dict[int, MonitoredTask] = {}
-        self._tries: dict[tuple[int, int], tuple[MonitoredTask, Times, list[str]]] = {}
+        self._tasks: dict[int, KnownTask] = {}
+        self._tries: dict[tuple[int, int], Attempt] = {}
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
+        #: Bytes of the texts of tasks and attempts in these rows.
+        self._size = 0
 
     def add(self, table: str, row: Mapping[str, Any]) -> None:
         """Adds a row of some columns."""
@@ -79,22 +106,14 @@ class Batch:
         self._put(statement, (*row.values(), self._run_id))
 
     def moved(
-        self,
-        task: MonitoredTask,
-        state: States,
-        at: float,
-        try_id: int,
-        times: Times,
-        failures: list[str],
+        self, task_id: int, task: KnownTask, state: States, at: float, attempt: Attempt
     ) -> None:
-        """Adds a task's change of state, ``at`` seconds since the epoch.
-
-        :param times: the times at which the attempt was launched and returned.
-        :param failures: of the attempts so far.
-        """
-        self._tasks[task.id] = task
-        self.state(task.id, try_id, facts.state_name(state), at)
-        self._tries[task.id, try_id] = (task, times, failures)
+        """Adds a task's change of state, ``at`` seconds since the epoch."""
+        # A thread that has seen the task before its end may tell of it after the end.
+        if not isinstance(self._tasks.get(task_id), TaskFacts):
+            self._tasks[task_id] = task
+        self.state(task_id, attempt.try_id, facts.state_name(state), at)
+        self._tries[task_id, attempt.try_id] = attempt
 
     def state(self, task_id: int, try_id: int, name: str, at: float) -> None:
         """Adds the state of a task."""
@@ -142,26 +161,38 @@ class Batch:
         """True if the batch has no rows."""
         return not self._rows
 
-    def rows(self) -> list[Rows]:
-        """Returns all rows, by statement."""
+    def rows(self) -> Iterator[list[Rows]]:
+        """Yields all rows, by statement, in parts with a bounded size of texts."""
         for task in self._tasks.values():
-            self._put_task(task)
-        for (_, try_id), attempt in self._tries.items():
-            self._put_try(try_id, *attempt)
-        return list(self._rows.items())
+            found = task() if isinstance(task, weakref.ref) else task
+            # The end of a task that is gone is in a later event.
+            if found is not None:
+                self._put_task(found if isinstance(found, TaskFacts) else facts.facts_of(found))
+            if self._size >= _PART_SIZE:
+                yield self._taken()
+        for (task_id, _), attempt in self._tries.items():
+            self._put_try(task_id, attempt)
+            if self._size >= _PART_SIZE:
+                yield self._taken()
+        yield self._taken()
 
-    def _put_task(self, task: MonitoredTask) -> None:
-        row = facts.of_task(task)
+    def _taken(self) -> list[Rows]:
+        rows, self._rows, self._size = self._rows, {}, 0
+        return list(rows.items())
+
+    def _put_task(self, task: TaskFacts) -> None:
+        row = dict(task.columns)
         row["run_id"] = self._run_id
         row["task_time_invoked"] = text_of(task.time_invoked)
         row["task_time_returned"] = text_of(task.time_returned)
+        self._size += task.size
         self._put(_TASK, _in_order(row))
 
-    def _put_try(self, try_id: int, task: MonitoredTask, times: Times, failures: list[str]) -> None:
-        launched, returned = map(text_of, times)
-        history = ",".join(failures)
-        row = (try_id, task.id, self._run_id, task.executor, launched, returned, history)
-        self._put(_TRY, (*row, facts.joined(task)))
+    def _put_try(self, task_id: int, attempt: Attempt) -> None:
+        times = text_of(attempt.launched), text_of(attempt.returned)
+        self._size += attempt.size
+        row = (attempt.try_id, task_id, self._run_id, attempt.executor, *times)
+        self._put(_TRY, (*row, attempt.history, attempt.joins))
 
 
 _in_order = operator.itemgetter(*COLUMNS["task"])

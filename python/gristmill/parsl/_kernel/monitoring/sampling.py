@@ -10,6 +10,8 @@ from gristmill.parsl._kernel.monitoring.readings import Reading, take, take_with
 
 #: Minimum interval in seconds: a shorter one would measure the measurement.
 _INTERVAL_MIN = 0.01
+#: Readings of one call, of about 600 bytes each. After that, every second one is left out, and the interval doubles.
+_READINGS_MAX = 4096
 #: Seconds within which a task's last reading serves as the first of the next task: only their worker ran in between.
 _SAME_MOMENT_S = 0.001
 
@@ -28,6 +30,10 @@ class Watch:
     def sample(self) -> None:
         """Takes one more reading."""
         self.readings.append(take_with_descendants())
+        if len(self.readings) >= _READINGS_MAX:
+            # The first one stays: the counters of the others are relative to it.
+            del self.readings[1::2]
+            self.interval *= 2
         self.due = time.monotonic() + self.interval
 
 

@@ -9,8 +9,10 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from gristmill import _resources
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from gristmill.parsl._kernel.monitoring.database import Database, Rows
 
@@ -18,33 +20,59 @@ _log = logging.getLogger("parsl.gristmill.monitoring")
 
 #: Seconds between two batches. A killed program loses at most the events of this time.
 _PERIOD_S = 1.0
-#: Maximum number of queued events, about 100 bytes each. A thread with one more event waits until the writer has taken
-#: the queue.
-EVENTS_MAX = 2**18
+#: Bytes that the events of a queue may hold, where memory is not short; as many may be on their way to the database. A
+#: thread with one more event waits until the writer has taken the queue.
+_HELD_SIZE_MAX = 32 << 20
+#: Bytes of an event that holds nothing of the program's.
+EVENT_SIZE = 300
 #: Seconds for which a failing batch is retried, before it is dropped and logged.
 _RETRY_S = 30.0
 #: Seconds between two tries.
 _PAUSE_S = 0.5
 
 
+class EventQueue:
+    """Events that wait for the writer, and an estimate of the bytes that they hold."""
+
+    def __init__(self) -> None:
+        self.items: deque[Any] = deque()
+        #: Bytes since the queue was last taken. Threads that add at the same time may lose some of them.
+        self.size = 0
+        self.size_max = min(_HELD_SIZE_MAX, _resources.memory_size() // 64)
+
+    @property
+    def is_full(self) -> bool:
+        """True if one more event has to wait."""
+        return self.size > self.size_max
+
+    def take(self) -> list[Any]:
+        """Returns all items, in order, and keeps none."""
+        self.size = 0
+        return [self.items.popleft() for _ in range(len(self.items))]
+
+    def note_taken(self, size: int) -> None:
+        """Counts items that were taken one by one, with so many bytes together."""
+        self.size = max(self.size - size, 0) if self.items else 0
+
+
 class Writer:
     """A writer of events to a database.
 
     :param database: closed with the writer.
-    :param render: turns events into rows, in the order in which they were put.
+    :param render: turns events into batches of rows, in the order in which they were put.
     :param period: seconds between two batches.
     """
 
     def __init__(
         self,
         database: Database,
-        render: Callable[[Sequence[Any]], Sequence[Rows]],
+        render: Callable[[Sequence[Any]], Iterable[Sequence[Rows]]],
         period: float = _PERIOD_S,
     ) -> None:
         self._database = database
         self._render = render
         self._period = period
-        self._events: deque[Any] = deque()
+        self._queue = EventQueue()
         self._room = threading.Condition()
         self._is_due = threading.Event()
         self._is_closed = False
@@ -52,11 +80,13 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="gristmill-monitoring", daemon=True)
         self._thread.start()
 
-    def put(self, event: Any) -> None:
-        """Queues an event. Waits only while ``EVENTS_MAX`` events are queued."""
-        self._events.append(event)
-        if len(self._events) > EVENTS_MAX:
-            self.make_room(self._events, EVENTS_MAX)
+    def put(self, event: Any, size: int = EVENT_SIZE) -> None:
+        """Queues an event that holds so many bytes. Waits only while the queue is full."""
+        queue = self._queue
+        queue.items.append(event)
+        queue.size += size
+        if queue.is_full:
+            self.make_room(queue)
 
     def close(self) -> None:
         """Writes the queued events and closes the database."""
@@ -64,17 +94,26 @@ class Writer:
         self._is_due.set()
         self._thread.join()
 
-    def make_room(self, waiting: deque[Any], size_max: int) -> None:
-        """Waits until the queue is at most ``size_max`` long.
+    def hurry(self) -> None:
+        """Begins the next batch now."""
+        self._is_due.set()
+
+    def make_room(self, queue: EventQueue) -> None:
+        """Waits while a queue is full.
 
         If the writer's thread no longer runs, the queue is dropped: after the end, or in a fork of the program.
         """
         self._is_due.set()
         with self._room:
-            while len(waiting) > size_max:
+            while queue.is_full:
                 if not self._thread.is_alive():
-                    waiting.clear()
+                    queue.take()
                 self._room.wait(self._period)
+
+    def made_room(self) -> None:
+        """Wakes the threads that wait because a queue is full."""
+        with self._room:
+            self._room.notify_all()
 
     def _run(self) -> None:
         while not self._is_closed:
@@ -85,15 +124,15 @@ class Writer:
         self._database.close()
 
     def _write_all(self) -> None:
-        events = [self._events.popleft() for _ in range(len(self._events))]
+        events = self._queue.take()
         try:
-            batch = self._render(events)
-            with self._room:
-                self._room.notify_all()
-            if batch:
-                self._write(batch)
+            for batch in self._render(events):
+                self.made_room()
+                if batch:
+                    self._write(batch)
         except Exception:
             _log.exception("%s events could not be recorded", len(events))
+        self.made_room()
 
     def _write(self, batch: Sequence[Rows]) -> None:
         """Writes a batch, and retries while the database is busy or full.
