@@ -14,9 +14,10 @@ import numpy
 import pytest
 from memo_tasks import ask, call, fail, make_task, start, succeed
 
+from gristmill import _native
 from gristmill.parsl import python_app
-from gristmill.parsl._kernel import memo_files
-from gristmill.parsl._kernel.checkpoint import KnownResults
+from gristmill.parsl._kernel import memo_files, memoization
+from gristmill.parsl._kernel.checkpoint import CheckpointWriter, KnownResults
 from gristmill.parsl._kernel.memo_files import SpillFile, StoredFuture
 from gristmill.parsl._kernel.memo_sizes import size_of
 from gristmill.parsl.dataflow.memoization import BasicMemoizer, CheckpointCommand
@@ -338,6 +339,97 @@ def test_failures_that_a_program_looks_at(make_kernel: Any) -> None:
     kernel.memoizer.engine_calls.settle()
     assert len(kernel.memoizer.memo_lookup_table) < COUNT
     assert isinstance(app(big(0).hex()).exception(), ValueError)
+
+
+def test_calls_whose_results_take_no_memory_are_forgotten_with_their_entries(
+    make_kernel: Any,
+) -> None:
+    kernel = make_kernel("engine", memoizer=BasicMemoizer(memory=512 * 100))
+    app = python_app(calls.same, data_flow_kernel=kernel, cache=True)
+    for number in range(2000):
+        app(number)
+        if number % 50 == 0:
+            kernel.wait_for_current_tasks()
+    kernel.wait_for_current_tasks()
+    app(-1).result()
+    assert len(kernel.memoizer.memo_lookup_table) <= 250
+    assert len(kernel.memoizer.engine_calls._keys) <= 500
+
+
+def test_results_that_end_together_are_pickled_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memoization, "_BATCH_SIZE", 3 * SIZE)
+    sizes = []
+
+    def append_all(self: Any, entries: Any, wanted: Any) -> Any:
+        sizes.append(sum(len(entry) for _, entry in entries))
+        return append_all_of_writer(self, entries, wanted)
+
+    append_all_of_writer = CheckpointWriter.append_all
+    monkeypatch.setattr(CheckpointWriter, "append_all", append_all)
+    memoizer = start(tmp_path, checkpoint_mode="task_exit")
+    ends = [(End(f"key {number}", number), block(number)) for number in range(20)]
+    memoizer.update_memo_results(ends)  # type: ignore[arg-type]
+    memoizer.close()
+    assert max(sizes) < 4 * SIZE
+    assert sum(sizes) >= 20 * SIZE
+    known = KnownResults()
+    known.load(next(tmp_path.rglob("tasks.pkl")))
+    assert [known.find(f"key {number}") for number in range(20)] == [
+        expected(number) for number in range(20)
+    ]
+
+
+def test_calls_that_wait_for_a_checkpoint_are_bounded(tmp_path: Path) -> None:
+    memoizer = start(tmp_path, checkpoint_mode="manual", memory=512 * 100)
+    for number in range(1000):
+        call(memoizer, calls.same, number)
+        assert len(memoizer.checkpointable_tasks) <= 100
+    assert memoizer.checkpointed_tasks >= 900
+    memoizer.close()
+
+
+def test_results_beyond_the_room_of_their_file_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, growth: Callable[[], int]
+) -> None:
+    place = (tmp_path, 20 * (SIZE + 200))
+    monkeypatch.setattr(_native, "spill_place", lambda: (place, None))
+    memoizer = start(tmp_path, memory=MEMORY)
+    for number in range(COUNT):
+        call(memoizer, block, number)
+    assert growth() < GROWTH_MAX
+    on_disk = [one for one in memoizer.memo_lookup_table.values() if isinstance(one, StoredFuture)]
+    assert 10 <= len(on_disk) <= 20
+    assert call(memoizer, block, 0) == expected(0)
+
+
+class End:
+    """The future of a call that has ended."""
+
+    def __init__(self, hashsum: str, tid: int) -> None:
+        self.hashsum = hashsum
+        self.tid = tid
+
+
+def test_results_beyond_the_bound_of_entries_are_forgotten_while_a_file_is_loaded(
+    tmp_path: Path,
+) -> None:
+    memoizer = start(tmp_path, checkpoint_mode="task_exit")
+    for number in range(1000):
+        call(memoizer, calls.same, number)
+    memoizer.close()
+    most = []
+
+    class Known(KnownResults):
+        def _bound_entries(self) -> None:
+            most.append(len(self))
+            super()._bound_entries()
+
+    known = Known(entries_max=80)
+    known.load(next(tmp_path.rglob("tasks.pkl")))
+    assert len(known) == 80
+    assert max(most) <= 91
 
 
 @pytest.mark.parametrize("memory", [0, -1, "much", 1.5])

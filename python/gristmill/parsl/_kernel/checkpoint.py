@@ -17,6 +17,7 @@ import logging
 import os
 import pickle
 import pickletools
+from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
 from gristmill import _forked
@@ -159,9 +160,12 @@ class KnownResults:
         #: Bytes of results in memory.
         self.size = 0
         self._entries_max = entries_max
+        #: With more entries than this, the first ones are forgotten before the rest of a file is loaded.
+        self._look_at = entries_max + entries_max // 8
         self._files: list[ResultFile] = []
         self._entries: dict[bytes, bytes | int] = {}
         self._of_parsl: dict[str, int] = {}
+        self._has_forgotten = False
 
     def __len__(self) -> int:
         return len(self._entries) + len(self._of_parsl)
@@ -193,9 +197,13 @@ class KnownResults:
                 "the last %s bytes of %s are torn or damaged: their results are lost", lost, file
             )
         self._bound_entries()
+        if self._has_forgotten:
+            _log.warning(
+                "memory has no room for all results of the checkpoints: the tasks of the oldest run again"
+            )
 
     def _load_journal(self, file: str) -> int:
-        entries = Journal.read(file)
+        entries, look_at = Journal.read(file), self._look_at
         known, base, end = self._entries, self._base(), _HEAD_SIZE
         for key, entry in entries:
             start = end + _FRAME_SIZE + len(key)
@@ -207,14 +215,18 @@ class KnownResults:
                 self.size += size
             else:
                 known[key] = base | start << _SIZE_BITS | size
+            if len(known) > look_at:
+                self._bound_entries()
         return entries.lost
 
     def _load_pickles(self, file: str) -> int:
-        base = self._base()
+        base, look_at = self._base(), self._look_at
         with open(file, "rb") as stream:
             for entry, start, end in _parsl_entries(stream):
                 if entry["exception"] is None:
                     self._of_parsl[entry["hash"]] = base | start << _SIZE_BITS | (end - start)
+                    if len(self._of_parsl) > look_at:
+                        self._bound_entries()
             return os.path.getsize(file) - stream.tell()
 
     def _base(self) -> int:
@@ -225,15 +237,16 @@ class KnownResults:
         too_many = len(self) - self._entries_max
         if too_many <= 0:
             return
+        self._has_forgotten = True
         tables: list[dict[Any, Any]] = [self._entries, self._of_parsl]
         for known in tables:
-            oldest = list(known)[:too_many]
+            oldest = list(islice(known, too_many))
             too_many -= len(oldest)
             for key in oldest:
-                del known[key]
-        _log.warning(
-            "memory has no room for all results of the checkpoints: the tasks of the oldest run again"
-        )
+                entry = known.pop(key)
+                if isinstance(entry, bytes):
+                    self.size -= len(entry)
+                    self._left += len(entry)
 
     def _stored(self, key: str, place: int) -> StoredFuture:
         size = place & ((1 << _SIZE_BITS) - 1)

@@ -377,12 +377,12 @@ class BasicMemoizer(Memoizer):
             self._memory.hold(one.hashsum, size_of(result))
         if self.checkpoint_mode == "task_exit":
             with self._reporting(ends[0][0].tid):
-                entries = [
-                    self._pickled(one.hashsum, result, one.tid)
+                self._append_all(
+                    entry
                     for one, result in ends
                     if one.hashsum not in self._written
-                ]
-                self._append(dict(filter(None, entries)))
+                    if (entry := self._pickled(one.hashsum, result, one.tid)) is not None
+                )
             return
         commands = [
             CheckpointCommand({"id": one.tid, "hashsum": one.hashsum}, result=result)
@@ -464,12 +464,15 @@ class BasicMemoizer(Memoizer):
             _log.info("No tasks checkpointed in this pass.")
 
     def _write_all(self, commands: Iterable[CheckpointCommand]) -> None:
+        self._append_all(pair for one in commands for pair in self._entries((one,)).items())
+
+    def _append_all(self, pairs: Iterable[tuple[str, bytes]]) -> None:
+        """Writes entries, of which only a bounded number of bytes are in memory at a time."""
         entries: dict[str, bytes] = {}
         size = 0
-        for one in commands:
-            for hashsum, entry in self._entries((one,)).items():
-                entries[hashsum] = entry
-                size += len(entry)
+        for hashsum, entry in pairs:
+            entries[hashsum] = entry
+            size += len(entry)
             if size >= _BATCH_SIZE:
                 self._append(entries)
                 entries, size = {}, 0
