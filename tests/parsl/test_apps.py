@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import traceback
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,11 @@ import pytest
 
 from gristmill import UnpicklableError
 from gristmill.parsl import DataFlowKernel, File, bash_app, join_app, python_app
+from gristmill.parsl.concurrent import ParslPoolExecutor
 from gristmill.parsl.dataflow.futures import AppFuture
 from gristmill.parsl.serialize.errors import SerializationError
+
+import calls
 
 
 @python_app
@@ -214,3 +219,32 @@ def test_an_executor_that_is_not_there_fails_the_task(make_kernel: Any) -> None:
     app = python_app(add.func, data_flow_kernel=kernel, executors=["elsewhere"])
     with pytest.raises(ValueError, match="elsewhere"):
         app(1).result()
+
+
+def test_a_pool_keeps_few_of_the_functions_that_it_was_given(make_kernel: Any) -> None:
+    class Value:
+        pass
+
+    def function_of(value: Value) -> Any:
+        return lambda: value is None
+
+    references = []
+    with ParslPoolExecutor(dfk=make_kernel("threads")) as pool:
+        for _ in range(100):
+            value = Value()
+            references.append(weakref.ref(value))
+            assert pool.submit(function_of(value)).result() is False
+        del value
+        gc.collect()
+        assert sum(one() is not None for one in references) <= 20
+        assert pool.app_count == 100
+
+
+def test_an_app_goes_with_its_last_reference(make_kernel: Any) -> None:
+    kernel = make_kernel("engine")
+    app = python_app(calls.same, data_flow_kernel=kernel)
+    assert app(1).result() == 1
+    reference = weakref.ref(app)
+    del app
+    gc.collect()
+    assert reference() is None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gristmill.parsl import join_app, python_app
+from gristmill.parsl._kernel import back_pressure
 from gristmill.parsl.dataflow.states import FINAL_STATES
 from gristmill.parsl.errors import NoDataFlowKernelError
 
@@ -61,6 +62,13 @@ def test_there_are_never_more_tasks_than_the_limit(limited: Any) -> None:
     assert max(most) <= 3
     limited.wait_for_current_tasks()
     assert limited.task_count == 200
+
+
+def test_without_a_limit_as_many_tasks_may_be_outstanding_as_memory_has_room_for(
+    make_kernel: Any, hold: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(back_pressure, "memory_size", lambda: 4 * 2500 * 3)
+    test_a_call_waits_until_a_task_is_final(make_kernel("threads"), hold)
 
 
 @pytest.mark.usefixtures("interrupts")

@@ -12,12 +12,15 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from gristmill._resources import memory_size
 from gristmill.parsl._kernel.calls import is_in_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+#: Bytes of an outstanding task with its futures, without its arguments, which are the program's own objects.
+_TASK_SIZE = 2500
 #: Maximum delay of an interrupt that arrives just before a wait, seconds: an interrupt does not wake a lock's waiter.
 _OVERSLEEP = 1.0
 
@@ -25,13 +28,14 @@ _OVERSLEEP = 1.0
 class BackPressure:
     """The limit on outstanding tasks.
 
-    :param limit: tasks that may be outstanding before the program waits. ``None`` means no limit.
+    :param limit: tasks that may be outstanding before the program waits; if not given, as many as fit into a quarter of
+        memory.
     :param count: returns how many tasks are not final.
     :param lock: guards that number.
     """
 
     def __init__(self, limit: int | None, count: Callable[[], int], lock: threading.RLock) -> None:
-        self._limit = limit
+        self._limit = max(memory_size() // 4 // _TASK_SIZE, 1) if limit is None else limit
         self._count = count
         self._lock = lock
         #: One locked lock for each waiting thread, which is blocked in a second ``acquire`` of it.
@@ -55,7 +59,7 @@ class BackPressure:
             door.acquire(timeout=_OVERSLEEP)
 
     def _has_room(self) -> bool:
-        return self._limit is None or self._is_closed or self._count() < self._limit
+        return self._is_closed or self._count() < self._limit
 
     def _may_wait(self) -> bool:
         is_inside = getattr(self._mine, "is_inside", False)

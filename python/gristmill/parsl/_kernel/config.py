@@ -53,8 +53,8 @@ class Config(RepresentationMixin):
     :param loss_retries: how often a task is retried after the loss of its worker; ``retries`` if not given. Such a loss
         takes nothing from ``retries``.
     :param task_limit: how many tasks may be outstanding, waiting ones included, before a call of an app blocks in the
-        program's own threads; no limit if not given. Plain calls on Gristmill's engine do not count: the engine has its
-        own limit, ``GristmillExecutor(task_limit=...)``.
+        program's own threads; if not given, as many as fit into a quarter of memory, at 2,500 bytes each. Plain calls
+        on Gristmill's engine do not count: the engine has its own limit, ``GristmillExecutor(task_limit=...)``.
     :param executor_choice: the choice among several executors that may run a task: ``"least_loaded"``, the one with the
         fewest outstanding tasks for each worker, or ``"random"``.
 

@@ -7,12 +7,12 @@ whose results are remembered arrive here through ``memo_fast_path``.
 
 from __future__ import annotations
 
-import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gristmill import _native
 from gristmill._errors import GristmillError
+from gristmill._weak import WeakBag
 from gristmill.parsl._kernel.dependencies import DEEP_DEPENDENCY_RESOLVER
 from gristmill.parsl._kernel.engine_futures import EngineFuture
 from gristmill.parsl._kernel.executors.engine import GristmillExecutor
@@ -105,7 +105,8 @@ class FastPaths:
             and kernel.dependency_resolver is DEEP_DEPENDENCY_RESOLVER
             and is_passive(kernel.memoizer)
         )
-        self._apps: set[PythonApp] = set()
+        #: The apps that keep a submit function.
+        self._apps: WeakBag[PythonApp] = WeakBag()
         self._ways: dict[tuple[str, bool], _native.AppFastPath] = {}
 
     def of(self, app: PythonApp) -> Way | None:
@@ -123,9 +124,10 @@ class FastPaths:
     def reopen(self) -> None:
         """Makes all apps look up their fast path again, because the executors have changed."""
         # A loop, because other threads and signal handlers may add apps meanwhile.
-        while self._apps:
-            with contextlib.suppress(KeyError):  # another thread has taken the last one
-                self._apps.pop().kept_way = None
+        while apps := list(self._apps):
+            for app in apps:
+                self._apps.discard(app)
+                app.kept_way = None
 
     def close(self) -> None:
         """Closes all fast paths, so that every later call goes through the graph."""

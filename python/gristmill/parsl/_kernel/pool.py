@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 
     from gristmill.parsl._kernel.config import Config
     from gristmill.parsl._kernel.kernel import DataFlowKernel
+
+
+#: Functions whose apps are kept, with what they captured. The oldest one is forgotten, and is made an app again at its
+#: next call.
+_APPS_MAX = 16
 
 
 class ParslPoolExecutor(Executor):
@@ -34,7 +40,8 @@ class ParslPoolExecutor(Executor):
         self._config = config
         self._kernel = dfk
         self._executors = executors
-        self._apps: dict[Callable[..., Any], PythonApp] = {}
+        self._apps: OrderedDict[Callable[..., Any], PythonApp] = OrderedDict()
+        self._app_count = 0
         if config is not None:
             from gristmill.parsl._kernel.kernel import DataFlowKernel
 
@@ -43,15 +50,20 @@ class ParslPoolExecutor(Executor):
     @property
     def app_count(self) -> int:
         """The number of functions that were made apps."""
-        return len(self._apps)
+        return self._app_count
 
     def get_app(self, fn: Callable[..., Any]) -> PythonApp:
         """Returns the app of a function, or the argument if it is an app already."""
         if isinstance(fn, PythonApp):
             return fn
-        if fn not in self._apps:
-            self._apps[fn] = PythonApp(fn, data_flow_kernel=self._kernel, executors=self._executors)
-        return self._apps[fn]
+        app = self._apps.get(fn)
+        if app is None:
+            app = PythonApp(fn, data_flow_kernel=self._kernel, executors=self._executors)
+            self._apps[fn] = app
+            self._app_count += 1
+            if len(self._apps) > _APPS_MAX:
+                self._apps.popitem(last=False)
+        return app
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Submits a call and returns its future. Raises ``RuntimeError`` after ``shutdown``."""
