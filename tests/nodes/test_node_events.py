@@ -55,6 +55,18 @@ def test_a_node_that_was_lost_is_a_warning_that_comes_once() -> None:
     ]
 
 
+def test_what_is_remembered_of_departed_nodes_is_bounded() -> None:
+    events = NodeEvents()
+    for number in range(3000):
+        name = f"n{number}"
+        assert len(list(events.of_nodes([node(name)]))) == 1
+        if number % 2:  # the other departures are not told
+            list(events.of_departures([(name, "lost", False)]))
+    assert len(events._known) <= 1
+    assert len(events._gone) == 1000
+    assert "n2999" in events._gone
+
+
 def test_a_broken_connection_is_said_when_it_lasts() -> None:
     events = NodeEvents()
     list(events.of_nodes([node("n1")]))

@@ -23,6 +23,8 @@ _log = logging.getLogger("gristmill.nodes")
 
 #: The time between two polls, seconds.
 _LOOK_S = 1.0
+#: Nodes that have left and are remembered, as many as the failures that the client remembers.
+_GONE_MAX = 1000
 #: The time after which a missing node is logged, seconds: longer than a node takes to start or to be dialled again.
 _FAILURE_S = 10.0
 
@@ -57,7 +59,10 @@ class NodeEvents:
         """Yields the log messages for nodes that left: each has a reason, and whether the node ended its lease."""
         for name, text, has_ended in departures:
             self._known.pop(name, None)
+            self._gone.pop(name, None)
             self._gone[name] = text
+            if len(self._gone) > _GONE_MAX:
+                del self._gone[next(iter(self._gone))]
             if has_ended:
                 yield logging.INFO, f"node {name} has returned its lease: {text}"
             else:
@@ -65,7 +70,10 @@ class NodeEvents:
 
     def of_nodes(self, nodes: Sequence[Node]) -> Iterator[tuple[int, str]]:
         """Yields the log messages for the current nodes. Of several nodes with one name, it reports one."""
-        for name, node in {node.name: node for node in nodes}.items():
+        there = {node.name: node for node in nodes}
+        # A node that is not there has left, even if its departure was not reported.
+        self._known = {name: known for name, known in self._known.items() if name in there}
+        for name, node in there.items():
             known = self._known.get(name)
             if known is None:
                 known = self._known[name] = _Known()
