@@ -1,5 +1,6 @@
 //! Short messages: heartbeats, definitions, requests about tasks and leases.
 
+use super::reader::{TEXT_SIZE_MAX, text_of};
 use super::{MessageKind, Reader, put_bytes, put_words, write_message};
 use crate::{Attempt, ContextId, FrameError, FunctionId, TaskId};
 
@@ -273,7 +274,7 @@ impl Control {
     #[expect(clippy::cast_possible_truncation, reason = "fields of packed words")]
     pub fn read(kind: MessageKind, body: &[u8]) -> Result<Option<Self>, FrameError> {
         let mut reader = Reader::new(body);
-        let text = || String::from_utf8_lossy(body).into_owned();
+        let text = || text_of(body, TEXT_SIZE_MAX);
         Ok(Some(match kind {
             MessageKind::Stop => {
                 let [task, attempt, grace_ns] = reader.words()?;
@@ -316,7 +317,7 @@ impl Control {
             MessageKind::End => Self::End { text: text() },
             MessageKind::Refuse => {
                 let is_final = reader.word()? & 1 != 0;
-                let text = String::from_utf8_lossy(reader.rest()).into_owned();
+                let text = text_of(reader.rest(), TEXT_SIZE_MAX);
                 Self::Refuse { text, is_final }
             }
             _ => return Ok(None),
@@ -367,6 +368,27 @@ mod tests {
             message.write(&mut chunk);
             let (kind, body) = Messages::new(&chunk).next().expect("one").expect("whole");
             assert_eq!(Control::read(kind, body), Ok(Some(message)));
+        }
+    }
+
+    #[test]
+    fn a_text_without_end_is_cut() {
+        let text = || "y".repeat(TEXT_SIZE_MAX + 1);
+        for message in [
+            Control::Drain { text: text() },
+            Control::End { text: text() },
+            Control::Refuse { text: text(), is_final: true },
+        ] {
+            let mut chunk = Vec::new();
+            message.write(&mut chunk);
+            let (kind, body) = Messages::new(&chunk).next().expect("one").expect("whole");
+            let Ok(Some(
+                Control::Drain { text } | Control::End { text } | Control::Refuse { text, .. },
+            )) = Control::read(kind, body)
+            else {
+                panic!("it has a text")
+            };
+            assert_eq!(text.len(), TEXT_SIZE_MAX);
         }
     }
 

@@ -81,8 +81,9 @@ impl Greeting {
         }
         let [lease, received] = reader.words()?;
         let offer = reader.words()?;
-        let mut text = || reader.text();
-        let (python, engine, name, labels) = (text()?, text()?, text()?, text()?);
+        let mut text = || reader.name();
+        let (python, engine, name) = (text()?, text()?, text()?);
+        let labels = reader.text()?;
         Ok(Self { wire_version, role, python, engine, name, lease, received, offer, labels })
     }
 
@@ -232,6 +233,7 @@ impl LeaseGrant {
 #[cfg(test)]
 mod tests {
     use super::super::Messages;
+    use super::super::reader::{NAME_SIZE_MAX, TEXT_SIZE_MAX};
     use super::*;
     use proptest::prelude::*;
 
@@ -279,6 +281,18 @@ mod tests {
         assert_eq!(LeaseRequest::read(bodies[1]), Ok(request));
         assert_eq!(LeaseGrant::read(bodies[2]), Ok(grant));
         assert_eq!(LeaseRequest::read(bodies[3]), Ok(exact));
+    }
+
+    #[test]
+    fn names_and_labels_without_end_are_cut() {
+        let text = || "y".repeat(TEXT_SIZE_MAX + 1);
+        let (name, python, engine, labels) = (text(), text(), text(), text());
+        let mut chunk = Vec::new();
+        Greeting { name, python, engine, labels, ..greeting() }.write(&mut chunk);
+        let body = Messages::new(&chunk).next().expect("one").expect("whole").1;
+        let read = Greeting::read(body).expect("a greeting");
+        let sizes = [read.python, read.engine, read.name, read.labels].map(|text| text.len());
+        assert_eq!(sizes, [NAME_SIZE_MAX, NAME_SIZE_MAX, NAME_SIZE_MAX, TEXT_SIZE_MAX]);
     }
 
     #[test]

@@ -55,8 +55,25 @@ impl<'a> Reader<'a> {
         Ok(Digest(*digest))
     }
 
-    /// Reads a size and that much text; invalid UTF-8 becomes replacement characters.
+    /// Reads a size and that much text. See [`text_of`].
     pub fn text(&mut self) -> Result<String, FrameError> {
-        Ok(String::from_utf8_lossy(self.sized_bytes()?).into_owned())
+        Ok(text_of(self.sized_bytes()?, TEXT_SIZE_MAX))
     }
+
+    /// Reads a size and that much text: a name, or a version. See [`text_of`].
+    pub fn name(&mut self) -> Result<String, FrameError> {
+        Ok(text_of(self.sized_bytes()?, NAME_SIZE_MAX))
+    }
+}
+
+/// The largest text of a message that its receiver keeps, bytes. The longest that an engine writes is the error of a worker that
+/// does not start, which comes from a ring that holds no more.
+pub const TEXT_SIZE_MAX: usize = 64 << 10;
+/// The largest name that its receiver keeps, bytes. A host name has at most 255.
+pub const NAME_SIZE_MAX: usize = 1 << 10;
+
+/// Returns the first `size_max` bytes as text; invalid UTF-8 becomes replacement characters. The receiver keeps texts for long,
+/// and a peer must not fill its memory with them.
+pub fn text_of(bytes: &[u8], size_max: usize) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(size_max)]).into_owned()
 }
