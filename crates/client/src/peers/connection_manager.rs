@@ -57,8 +57,15 @@ pub struct DepartedNode {
     pub has_ended: bool,
 }
 
-/// Number of departures that are kept for queries; older ones are forgotten.
+impl DepartedNode {
+    const fn size(&self) -> usize {
+        self.name.len() + self.text.len()
+    }
+}
+
+/// Number of departures that are kept for queries, and bytes of their names and reasons; older ones are forgotten.
 const DEPARTURES_MAX: usize = 1000;
+const DEPARTURES_SIZE_MAX: usize = 1 << 20;
 
 /// State that the connection manager's thread shares with other threads.
 #[derive(Debug)]
@@ -66,6 +73,8 @@ struct SharedState {
     /// Last failure of each address or name.
     last_failures: Vec<(String, String)>,
     departures: VecDeque<DepartedNode>,
+    /// Bytes of their names and reasons.
+    departures_size: usize,
     /// Number of departures before these.
     forgotten: usize,
     is_closing: bool,
@@ -85,13 +94,16 @@ pub struct ConnectionManager {
 impl SharedState {
     fn note(&mut self, event: &PeerEvent) {
         let PeerEvent::Gone { name, text, how, .. } = event else { return };
-        if self.departures.len() == DEPARTURES_MAX {
-            self.departures.pop_front();
-            self.forgotten += 1;
-        }
         let (name, text) = (name.to_string(), text.clone());
         let has_ended = *how != Departure::Lost;
-        self.departures.push_back(DepartedNode { name, text, has_ended });
+        let departed = DepartedNode { name, text, has_ended };
+        self.departures_size += departed.size();
+        self.departures.push_back(departed);
+        while self.departures.len() > DEPARTURES_MAX || self.departures_size > DEPARTURES_SIZE_MAX {
+            let Some(oldest) = self.departures.pop_front() else { return };
+            self.departures_size -= oldest.size();
+            self.forgotten += 1;
+        }
     }
 }
 
@@ -115,6 +127,7 @@ impl ConnectionManager {
         let shared = SharedState {
             last_failures: Vec::new(),
             departures: VecDeque::new(),
+            departures_size: 0,
             forgotten: 0,
             is_closing: false,
             ends_at_ns,
@@ -208,4 +221,51 @@ fn serve(
     client.take_events().iter().for_each(|event| lock(shared).note(event));
     // A node that was asked for a lease may have granted it by now.
     server.close();
+}
+
+#[cfg(test)]
+mod tests {
+    use gristmill_wire::PeerId;
+
+    use super::*;
+
+    fn state() -> SharedState {
+        SharedState {
+            last_failures: Vec::new(),
+            departures: VecDeque::new(),
+            departures_size: 0,
+            forgotten: 0,
+            is_closing: false,
+            ends_at_ns: u64::MAX,
+        }
+    }
+
+    fn gone(name: &str, text: &str) -> PeerEvent {
+        PeerEvent::Gone {
+            peer: PeerId(0),
+            name: name.into(),
+            text: text.to_owned(),
+            how: Departure::Lost,
+            had_workers: true,
+        }
+    }
+
+    #[test]
+    fn departed_nodes_are_bounded_in_number_and_in_bytes() {
+        let mut shared = state();
+        for number in 0..3 * DEPARTURES_MAX {
+            shared.note(&gone(&number.to_string(), "lost"));
+        }
+        assert_eq!(
+            (shared.departures.len(), shared.forgotten),
+            (DEPARTURES_MAX, 2 * DEPARTURES_MAX)
+        );
+        let text = "y".repeat(DEPARTURES_SIZE_MAX / 4);
+        for _ in 0..10 {
+            shared.note(&gone("one", &text));
+        }
+        assert_eq!(shared.departures.len(), 3, "a fourth one would be too much with its name");
+        assert!(shared.departures_size <= DEPARTURES_SIZE_MAX);
+        assert_eq!(shared.forgotten + shared.departures.len(), 3 * DEPARTURES_MAX + 10);
+    }
 }

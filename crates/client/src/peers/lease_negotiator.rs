@@ -22,8 +22,9 @@ use super::links::NewLink;
 use super::node_failures::{NodeFailures, NodeRef};
 use crate::client::Client;
 
-/// Number of failures that are kept: strangers leave one for each host.
+/// Number of failures that are kept, and bytes of their names and texts: strangers leave one for each host.
 const LAST_FAILURES_MAX: usize = 1000;
+const LAST_FAILURES_SIZE_MAX: usize = 1 << 20;
 
 /// An engine that takes over links.
 pub trait LinkOwner {
@@ -253,10 +254,12 @@ impl<L: LinkOwner> LeaseNegotiator<L> {
 
     fn note(&mut self, whom: &str, text: &str) {
         self.last_failures.retain(|(one, _)| one != whom);
-        if self.last_failures.len() == LAST_FAILURES_MAX {
-            self.last_failures.remove(0);
-        }
         self.last_failures.push((whom.to_owned(), text.to_owned()));
+        let size_of = |(whom, text): &(String, String)| whom.len() + text.len();
+        let mut size: usize = self.last_failures.iter().map(size_of).sum();
+        while self.last_failures.len() > LAST_FAILURES_MAX || size > LAST_FAILURES_SIZE_MAX {
+            size -= size_of(&self.last_failures.remove(0));
+        }
     }
 }
 

@@ -11,6 +11,11 @@
 const ROW_MAX: u32 = 3;
 /// Time that another node may take to come after fewer failures, nanoseconds: more than ranks of one program are apart.
 const WAIT_NS: u64 = 30_000_000_000;
+/// Number of failed nodes that are kept where the number of nodes is not known. A node that was forgotten gets another lease,
+/// and fails again.
+const FAILED_MAX: usize = 1000;
+/// Largest reason that is kept, bytes.
+const TEXT_SIZE_MAX: usize = 4 << 10;
 /// Number of failed nodes that a verdict names one by one.
 const NAMED_MAX: usize = 3;
 
@@ -45,7 +50,12 @@ impl NodeFailures {
         self.failed_at = now;
         let is_new = self.why(&which).is_none();
         self.failed.retain(|(one, ..)| *one != which);
-        self.failed.push((which, name.to_owned(), text.to_owned()));
+        let mut ends = (0..=text.len().min(TEXT_SIZE_MAX)).rev();
+        let end = ends.find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        self.failed.push((which, name.to_owned(), text[..end].to_owned()));
+        if self.failed.len() > self.nodes_max.unwrap_or(0).max(FAILED_MAX) {
+            self.failed.remove(0);
+        }
         is_new
     }
 
@@ -102,6 +112,24 @@ mod tests {
         assert_eq!(verdict, "b: no key; a: no module");
         assert_eq!(prospects.why(&joining("a")), Some("no module"));
         assert_eq!(prospects.why(&joining("c")), None);
+    }
+
+    #[test]
+    fn failed_nodes_are_bounded_in_number_and_in_bytes() {
+        for (nodes_max, kept) in [(None, FAILED_MAX), (Some(2 * FAILED_MAX), 2 * FAILED_MAX)] {
+            let mut prospects = NodeFailures::new(nodes_max);
+            for number in 0..2 * FAILED_MAX {
+                prospects.fail(
+                    joining(&number.to_string()),
+                    "a node",
+                    &"ö".repeat(TEXT_SIZE_MAX),
+                    0,
+                );
+            }
+            assert_eq!(prospects.failed.len(), kept);
+            assert!(prospects.failed.iter().all(|(.., text)| text.len() == TEXT_SIZE_MAX));
+            assert!(prospects.verdict(0).is_some());
+        }
     }
 
     #[test]

@@ -207,6 +207,18 @@ fn who_only_knocks_leaves_one_trouble_a_host_until_a_node_comes_from_there() {
 }
 
 #[test]
+fn failures_are_bounded_in_bytes() {
+    let mut negotiator = negotiator(None);
+    let failure = HandshakeFailure::passing("y".repeat(LAST_FAILURES_SIZE_MAX / 4));
+    for number in 0..10 {
+        let name = format!("n{number}");
+        Host::<NotedHandshake>::failed(&mut negotiator, &name, None, &failure, 0);
+    }
+    let names: Vec<_> = negotiator.last_failures.iter().map(|(whom, _)| whom.as_str()).collect();
+    assert_eq!(names, ["n7", "n8", "n9"], "with their names, four are too many");
+}
+
+#[test]
 fn a_node_that_is_lost_may_come_again() {
     let mut negotiator = negotiator(Some(1));
     assert_eq!(lease_and_lose(&mut negotiator, "n1", Departure::Lost), Some(Redial::Anew));
