@@ -188,3 +188,23 @@ fn lock(file: &File, path: &Path) -> Result<(), JournalError> {
         Err(TryLockError::Error(error)) => Err(system(path, "lock it")(error)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gathered_for_a_write_is_bounded() {
+        let name = format!("gristmill-gathered-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mut journal = Journal::open(&path, JournalOptions::default()).expect("a journal");
+        let (small, large) = ([1; 1000], vec![2; 8 * GATHERED_SIZE_MAX]);
+        let entries = (0..20_000).map(|_| (&b"small"[..], &small[..]));
+        journal.append_all(entries.chain([(&b"large"[..], &large[..])])).expect("there is room");
+        assert!(journal.gathered.is_empty());
+        // A vector doubles its memory when it is full.
+        assert!(journal.gathered.capacity() <= 2 * (GATHERED_SIZE_MAX + COPIED_SIZE_MAX));
+        assert!(journal.end > 20_000_000 + large.len() as u64);
+        std::fs::remove_file(&path).expect("it was made");
+    }
+}

@@ -139,3 +139,98 @@ impl<L: BlobConnection> BlobSink<L> {
         self.connection.say(&message).map(|()| true)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use gristmill_shm::ClientArena;
+    use gristmill_store::{BlobLimits, InsertOutcome, digest_of};
+    use gristmill_wire::peer::Shortfall;
+
+    use super::*;
+
+    const PIECE_SIZE: usize = 128 << 10;
+
+    /// A connection of a node that requests a blob once, and reads nothing. It counts the bytes that wait for the node.
+    struct Silent {
+        request: Option<Vec<u8>>,
+        waiting: Rc<RefCell<usize>>,
+    }
+
+    impl BlobConnection for Silent {
+        fn open(&mut self, _: u64) -> Result<bool, String> {
+            Ok(false)
+        }
+
+        fn say(&mut self, messages: &[u8]) -> Result<(), String> {
+            *self.waiting.borrow_mut() += messages.len();
+            Ok(())
+        }
+
+        fn flush(&mut self) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn hear(&mut self, chunk: &mut Vec<u8>) -> Result<bool, String> {
+            Ok(self.request.take().map(|request| *chunk = request).is_some())
+        }
+
+        fn unsent(&self) -> usize {
+            *self.waiting.borrow()
+        }
+    }
+
+    /// A transport at which some of these nodes wait.
+    struct Queue {
+        name: BlobName,
+        count: usize,
+        waiting: Rc<RefCell<usize>>,
+    }
+
+    impl BlobTransport for Queue {
+        type Connection = Silent;
+
+        fn accept(&mut self, _: u64) -> Option<Silent> {
+            self.count = self.count.checked_sub(1)?;
+            let (shortfall, text) = (Shortfall::None, String::new());
+            let mut request = Vec::new();
+            BlobMessage::Need { name: self.name, received: 0, shortfall, text }.write(&mut request);
+            Some(Silent { request: Some(request), waiting: Rc::clone(&self.waiting) })
+        }
+
+        fn connect(&mut self, _: &str, _: u64) -> Result<Silent, String> {
+            Err("no other node is there".to_owned())
+        }
+    }
+
+    /// Returns a store with a blob of 8 MB, and a transport at which `count` nodes wait that request it.
+    fn nodes(count: usize) -> (Store, Queue) {
+        let arena = ClientArena::create(0).expect("an arena");
+        let limits = BlobLimits { memory: u64::MAX, disk: 0, directory: std::env::temp_dir() };
+        let store = Store::new(arena.clone(), limits);
+        let part = arena.store(&vec![7; 8 << 20]).expect("a block");
+        let name = BlobName { digest: digest_of(&part), size: 8 << 20 };
+        assert!(matches!(store.adopt(name, &part), InsertOutcome::Here(_)));
+        (store, Queue { name, count, waiting: Rc::default() })
+    }
+
+    #[test]
+    fn nodes_beyond_the_limit_are_turned_away() {
+        let (_, mut transport) = nodes(3 * TAKERS_MAX);
+        let mut sinks = BlobSinks::new(PIECE_SIZE);
+        sinks.accept(&mut transport, 0);
+        assert_eq!((sinks.sinks.len(), transport.count), (TAKERS_MAX, 0));
+    }
+
+    #[test]
+    fn a_bounded_number_of_bytes_waits_for_a_node_that_reads_nothing() {
+        let (store, mut transport) = nodes(1);
+        let mut sinks = BlobSinks::new(PIECE_SIZE);
+        sinks.accept(&mut transport, 0);
+        while sinks.attend(&store, &transport, 0) {}
+        let waiting = *transport.waiting.borrow();
+        assert!((UNSENT_MAX..UNSENT_MAX + 2 * PIECE_SIZE).contains(&waiting), "{waiting}");
+    }
+}
