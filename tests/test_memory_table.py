@@ -80,7 +80,78 @@ TESTS = {
         "tests/profile/test_profile_kernel.py::test_a_timeline_that_is_full_ends_and_does_not_go_on_in_its_last_state"
     ),
     "`gristmill top`": "tests/nodes/test_top.py::test_only_answers_are_shown",
-    "Monitoring rows": "tests/parsl/test_monitoring_database.py::test_who_finds_the_queue_full_waits_until_it_is_written",
+    "Messages, notes and tracebacks": "tests/test_error_paths.py::test_notes_are_bounded_and_say_how_many_are_left_out",
+    "Handshakes that have not ended.": "crates/transport/tests/security.rs::handshakes_are_bounded",
+    "Texts from other nodes": "crates/wire/src/peer/control.rs::a_text_without_end_is_cut",
+    "Nodes that have left, as the program": (
+        "crates/client/src/peers/connection_manager.rs::departed_nodes_are_bounded_in_number_and_in_bytes"
+    ),
+    "Nodes that have left, for messages": (
+        "tests/nodes/test_node_events.py::test_what_is_remembered_of_departed_nodes_is_bounded"
+    ),
+    "Failures of nodes": "crates/client/src/peers/lease_negotiator/tests.rs::failures_are_bounded_in_bytes",
+    "Nodes on which no worker starts.": (
+        "crates/client/src/peers/node_failures.rs::failed_nodes_are_bounded_in_number_and_in_bytes"
+    ),
+    "Connections over which a node gives blobs": (
+        "crates/client/src/blobs/server/sinks.rs::nodes_beyond_the_limit_are_turned_away"
+    ),
+    "Blobs on such a connection": (
+        "crates/client/src/blobs/server/sinks.rs::a_bounded_number_of_bytes_waits_for_a_node_that_reads_nothing"
+    ),
+    "Tables of blobs": "crates/store/tests/store.rs::without_room_on_disk_it_is_gone",
+    "Outstanding tasks that the engine does not run": (
+        "tests/parsl/test_back_pressure.py::"
+        "test_without_a_limit_as_many_tasks_may_be_outstanding_as_memory_has_room_for"
+    ),
+    "Functions that a `ParslPoolExecutor`": (
+        "tests/parsl/test_apps.py::test_a_pool_keeps_few_of_the_functions_that_it_was_given"
+    ),
+    "Texts of failures": "tests/parsl/test_monitoring_run.py::test_a_long_failure_is_cut_in_the_middle",
+    "Remembered results of 512": "tests/parsl/test_memo_memory.py::test_results_beyond_the_bound_are_on_disk",
+    "Remembered results in that file": (
+        "tests/parsl/test_memo_memory.py::test_results_beyond_the_room_of_their_file_are_forgotten"
+    ),
+    "Remembered results that cannot": (
+        "tests/parsl/test_memo_memory.py::test_what_cannot_be_pickled_is_forgotten_at_the_bound"
+    ),
+    "Remembered calls, with": (
+        "tests/parsl/test_memo_memory.py::test_calls_beyond_the_bound_of_entries_are_forgotten"
+    ),
+    "Remembered calls of loaded": (
+        "tests/parsl/test_memo_memory.py::"
+        "test_results_beyond_the_bound_of_entries_are_forgotten_while_a_file_is_loaded"
+    ),
+    "Remembered calls whose": (
+        "tests/parsl/test_memo_memory.py::"
+        "test_calls_whose_results_take_no_memory_are_forgotten_with_their_entries"
+    ),
+    "Calls that wait for a checkpoint.": (
+        "tests/parsl/test_memo_memory.py::test_calls_that_wait_for_a_checkpoint_are_bounded"
+    ),
+    "Results that are pickled": (
+        "tests/parsl/test_memo_memory.py::test_results_that_end_together_are_pickled_a_few_at_a_time"
+    ),
+    "Records that a checkpoint's journal": (
+        "crates/journal/src/journal.rs::what_is_gathered_for_a_write_is_bounded"
+    ),
+    "Monitoring: events": (
+        "tests/parsl/test_monitoring_database.py::test_who_finds_the_queue_full_waits_until_it_is_written"
+    ),
+    "Monitoring: calls of the engine that are": (
+        "tests/parsl/test_monitoring_engine_calls.py::"
+        "test_who_finds_too_many_bytes_of_calls_waits_until_they_are_written"
+    ),
+    "Monitoring: results": (
+        "tests/parsl/test_monitoring_engine_calls.py::"
+        "test_results_that_were_fetched_are_written_and_released_beyond_their_bound"
+    ),
+    "Monitoring: calls of the engine that have": (
+        "tests/parsl/test_monitoring_engine_calls.py::"
+        "test_calls_that_have_ended_do_not_gather_behind_those_that_go_on"
+    ),
+    "Monitoring: texts": "tests/parsl/test_monitoring_database.py::test_texts_are_handed_over_in_parts",
+    "Monitoring: readings": "tests/parsl/test_monitoring_resources.py::test_the_readings_of_one_call_are_bounded",
 }
 
 
