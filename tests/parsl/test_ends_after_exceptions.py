@@ -142,13 +142,15 @@ class Queue:
 def test_jobs_in_the_queue_are_cancelled(tmp_path: Path) -> None:
     provider = Queue()
     executor = GristmillExecutor(provider=provider, max_workers_per_node=1)
-    app = python_app(abs)
-    with (
-        pytest.raises(KeyboardInterrupt),
-        parsl.load(Config(executors=[executor], run_dir=str(tmp_path))),
-    ):
-        future = app(-1)
-        provider.has_job.wait()
-        raise KeyboardInterrupt
+    app, futures = python_app(abs), []
+
+    def run() -> None:
+        with parsl.load(Config(executors=[executor], run_dir=str(tmp_path))):
+            futures.append(app(-1))
+            provider.has_job.wait()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
     assert provider.cancelled == ["7"]
-    assert future.cancelled()
+    assert futures[0].cancelled()
