@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import _thread
 import time
-from importlib import util
-from importlib.machinery import BuiltinImporter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +29,9 @@ def of_system() -> Any:
     """Returns a module ``_thread`` that no library has patched."""
     if not are_used():
         return _thread
+    from importlib import util
+    from importlib.machinery import BuiltinImporter
+
     spec = BuiltinImporter.find_spec("_thread")
     assert spec is not None, "_thread is built in"
     # A second module of this name has the interpreter's own functions.

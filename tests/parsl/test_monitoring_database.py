@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from gristmill.parsl import MonitoringHub
+from gristmill.parsl._kernel.monitoring import database as databases
 from gristmill.parsl._kernel.monitoring import rows
 from gristmill.parsl._kernel.monitoring import writer as writing
 from gristmill.parsl._kernel.monitoring.database import Database
@@ -263,6 +265,58 @@ def test_a_database_that_stays_full_costs_its_batches_and_not_the_run(
     writer = writer_to(database)
     for number in range(4):
         writer.put(number, 1)
-    writer.close()
+    with pytest.warns(RuntimeWarning, match="^3 monitoring events are not in the database"):
+        writer.close()
     assert database.batches == [[3]]
     assert "3 events could not be recorded" in caplog.text
+
+
+class Locked(StandIn):
+    """A database that another program locks for so many tries."""
+
+    def __init__(self, tries: int) -> None:
+        super().__init__()
+        self.tries = tries
+        self.is_written = threading.Event()
+
+    def write(self, batch: list[Any]) -> None:
+        if self.tries:
+            self.tries -= 1
+            error: Any = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+        super().write(batch)
+        self.is_written.set()
+
+
+def test_a_locked_database_is_tried_again_while_the_run_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writing, "_RETRY_S", 0)
+    monkeypatch.setattr(writing, "_PAUSE_S", 0)
+    database = Locked(100)
+    writer = writer_to(database)
+    writer.put("event")
+    writer.hurry()
+    database.is_written.wait()
+    writer.close()
+    assert database.batches == [["event"]]
+
+
+def test_a_database_that_stays_locked_after_the_end_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(writing, "_RETRY_S", 0)
+    monkeypatch.setattr(databases, "_BUSY_MS", 0)
+    statement = "INSERT INTO workflow (run_id) VALUES (?)"
+    path = tmp_path / "monitoring.db"
+    database = Database(path)
+    writer = Writer(database, lambda events: [[(statement, [(one,) for one in events])]], 10_000)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    writer.put("run")
+    with pytest.warns(RuntimeWarning, match="^1 monitoring events are not in the database"):
+        writer.close()
+    other.execute("ROLLBACK")
+    assert other.execute("SELECT count(*) FROM workflow").fetchone() == (0,)
+    other.close()

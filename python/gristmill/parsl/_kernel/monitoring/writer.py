@@ -6,6 +6,7 @@ import logging
 import sqlite3
 import threading
 import time
+import warnings
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,10 @@ _PERIOD_S = 1.0
 _HELD_SIZE_MAX = 32 << 20
 #: Bytes of an event that holds nothing of the program's.
 EVENT_SIZE = 300
-#: Seconds for which a failing batch is retried, before it is dropped and logged.
+#: Seconds for which a failing batch is retried, before it is dropped and counted. While another program locks the
+#: database, they begin with the end of the run.
 _RETRY_S = 30.0
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 #: Seconds between two tries.
 _PAUSE_S = 0.5
 
@@ -75,8 +78,10 @@ class Writer:
         self._queue = EventQueue()
         self._room = threading.Condition()
         self._is_due = threading.Event()
-        self._is_closed = False
+        self._closed_at: float | None = None
         self._is_failing = False
+        #: Events that were dropped.
+        self._lost = 0
         self._thread = threading.Thread(target=self._run, name="gristmill-monitoring", daemon=True)
         self._thread.start()
 
@@ -89,10 +94,16 @@ class Writer:
             self.make_room(queue)
 
     def close(self) -> None:
-        """Writes the queued events and closes the database."""
-        self._is_closed = True
+        """Writes the queued events and closes the database. Warns if events were lost."""
+        self._closed_at = time.monotonic()
         self._is_due.set()
         self._thread.join()
+        if self._lost:
+            warnings.warn(
+                f"{self._lost} monitoring events are not in the database, which could not be written: see parsl.log",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def hurry(self) -> None:
         """Begins the next batch now."""
@@ -116,7 +127,7 @@ class Writer:
             self._room.notify_all()
 
     def _run(self) -> None:
-        while not self._is_closed:
+        while self._closed_at is None:
             self._is_due.wait(self._period)
             self._is_due.clear()
             self._write_all()
@@ -131,21 +142,25 @@ class Writer:
                 if batch:
                     self._write(batch)
         except Exception:
+            self._lost += len(events)
             _log.exception("%s events could not be recorded", len(events))
         self.made_room()
 
     def _write(self, batch: Sequence[Rows]) -> None:
-        """Writes a batch, and retries while the database is busy or full.
+        """Writes a batch, and tries again while the database is locked or the disk full.
 
-        Raises ``sqlite3.OperationalError`` after ``_RETRY_S`` seconds, or at once if the previous batch failed too.
+        Raises ``sqlite3.OperationalError`` after ``_RETRY_S`` seconds of a full disk, or at once if the previous batch
+        failed too. A locked database is tried again until the run has been over for so long.
         """
-        deadline = time.monotonic() + (0 if self._is_failing else _RETRY_S)
+        begun = time.monotonic()
         while True:
             try:
                 self._database.write(batch)
             except sqlite3.OperationalError as error:
-                self._is_failing = time.monotonic() >= deadline
-                if self._is_failing:
+                since = self._closed_at if _is_locked(error) else begun
+                patience = 0 if self._is_failing else _RETRY_S
+                if since is not None and time.monotonic() >= since + patience:
+                    self._is_failing = True
                     raise
                 _log.warning(
                     "the monitoring database cannot be written and is tried again: %s", error
@@ -154,3 +169,8 @@ class Writer:
             else:
                 self._is_failing = False
                 return
+
+
+def _is_locked(error: sqlite3.OperationalError) -> bool:
+    # The low byte is the kind of the error.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _LOCKED
