@@ -1,4 +1,4 @@
-"""After an exception nobody waits for the tasks of a kernel: it ends at once, and takes its jobs away."""
+"""After an exception a kernel ends at once, without a wait for its tasks, and takes its jobs away."""
 
 from __future__ import annotations
 

@@ -115,6 +115,7 @@ def test_fields_reach_the_provider_and_its_blocks() -> None:
     assert placement.provider.launcher == "another"
     assert provider.launcher == "its own", "the caller's provider stays as it is"
     assert placement.options.submissions == (3, 1.0)
+    placement._hand_over("secret")
     command = placement._command("0", ["here:1"], "secret")
     assert "/opt/python -P -m" in command
     assert "--accelerators list:0:1" in command

@@ -1,4 +1,4 @@
-"""Ends of programs that nobody waits for any more: after an exception, Ctrl-C among them."""
+"""Ends after an exception, Ctrl-C among them: the program does not wait for its tasks any more."""
 
 from __future__ import annotations
 

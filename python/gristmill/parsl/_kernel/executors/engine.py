@@ -329,7 +329,7 @@ class GristmillExecutor(TellsOfBlocks, ParslExecutor):
     def shutdown(self, block: bool = True, cancel_futures: bool = False) -> None:
         """Takes no more tasks, and runs those it has.
 
-        While an exception is handled that was raised since the start, Ctrl-C for example, nobody waits for the tasks:
+        While an exception is handled that was raised since the start, Ctrl-C for example, it does not wait for tasks:
         those that have not started are cancelled, those that run are stopped, and the jobs of blocks are cancelled.
         Parsl's executors end so always.
 
