@@ -7,10 +7,10 @@ debug file: the backtrace of a panic, gdb and perf find it beside the module, or
 from __future__ import annotations
 
 import argparse
-import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 
@@ -39,7 +39,15 @@ def separate(wheel: Path, into: Path) -> None:
         packed.mkdir()
         _run(sys.executable, "-m", "wheel", "pack", content, "--dest-dir", packed)
         (result,) = packed.iterdir()
-        shutil.move(result, into / result.name)
+        compress(result, into / result.name)
+
+
+def compress(wheel: Path, into: Path) -> None:
+    """Writes a wheel again, as small as its format allows."""
+    kind = zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(wheel) as found, zipfile.ZipFile(into, "w") as written:
+        for part in found.infolist():
+            written.writestr(part, found.read(part), compress_type=kind, compresslevel=9)
 
 
 def _run(*command: str | Path) -> None:
