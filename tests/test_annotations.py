@@ -48,6 +48,28 @@ with gristmill.Executor(1) as executor:
     assert lines_of(tmp_path, program) == ["4", "4999950000", "6"]
 
 
+def test_a_module_that_only_an_annotation_names_is_not_imported_in_workers(tmp_path: Path) -> None:
+    (tmp_path / "heavy.py").write_text("class Table: ...")
+    program = """
+from __future__ import annotations
+import sys
+import heavy
+from heavy import Table
+import gristmill
+
+def look(a: heavy.Table, b: list[Table] | None = None, c: Table | None = None) -> bool:
+    return "heavy" in sys.modules
+
+class Row:
+    table: Table
+
+with gristmill.Executor(1) as executor:
+    print(executor.submit(look, None).result())
+    print(executor.submit(lambda row: "heavy" in sys.modules, Row()).result())
+"""
+    assert lines_of(tmp_path, program) == ["False", "False"]
+
+
 def test_a_hint_is_the_newest_object_of_its_name(tmp_path: Path) -> None:
     program = """
 import typing

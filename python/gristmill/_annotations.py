@@ -2,7 +2,7 @@
 
 A function by value gets them among its globals. For a class of ``__main__``, they come into the worker's ``__main__``,
 which is empty otherwise. Only classes, modules and types of ``typing`` are sent, so that an annotation seldom brings
-what cannot be pickled.
+what cannot be pickled, and none of other packages: a worker would import them, or fail to, though no call needs them.
 """
 
 from __future__ import annotations
@@ -91,10 +91,21 @@ def _names_in(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _is_type(value: Any) -> bool:
-    if isinstance(value, type) or value is dataclasses.KW_ONLY:
+def _is_type(value: Any, depth: int = _DEPTH_MAX) -> bool:
+    """Returns whether a value is a type or a module that costs a worker no import of another package."""
+    if value is dataclasses.KW_ONLY:
         return True
     if isinstance(value, types.ModuleType):
-        return _modules.goes_by_name(value.__name__)
+        return _modules.goes_by_name(value.__name__) and _is_at_hand(value.__name__)
     kind = type(value)
-    return kind.__module__ in _TYPING and kind.__name__ != "TypeAliasType"
+    if kind.__module__ in _TYPING:
+        parts = getattr(value, "__args__", ()) if depth else ()
+        is_known = all(_is_type(part, depth - 1) for part in parts if hasattr(part, "__module__"))
+        return is_known and kind.__name__ != "TypeAliasType"
+    return isinstance(value, type) and _is_at_hand(value.__module__)
+
+
+def _is_at_hand(module: str) -> bool:
+    """Returns whether the contents of a module are sent by value, or are of the standard library."""
+    is_standard = module.partition(".")[0] in sys.stdlib_module_names
+    return is_standard or not _modules.goes_by_name(module)
