@@ -86,9 +86,14 @@ class OutsideCalls:
                 raise TimeoutError(self._in_words(self._pending))
             limit_s = limit.last_s if self._is_ending else limit.usual_s
             call = self._pending = _Call(name, time.monotonic() + limit_s, late)
-        threading.Thread(
+        thread = threading.Thread(
             target=self._run, args=(call, function, arguments), name="gristmill-ask", daemon=True
-        ).start()
+        )
+        try:
+            thread.start()
+        except RuntimeError:
+            # The interpreter is ending, or the process has as many threads as it may: the call has no limit then.
+            self._run(call, function, arguments)
         self._await(call)
         if isinstance(call.error, Exception):
             raise call.error

@@ -240,9 +240,9 @@ class RayNodes(CopiedPlacement):
                 lasted_s = time.monotonic() - begun_at
                 pause_s = self._trouble.note(error, lasted_s, self.client.has_node())
             is_lost = pause_s is None and not self._ends.is_set()
-            if is_lost or (
-                self._slots and all(seat.is_left_alone for seat in self._slots.values())
-            ):
+            # A look that hangs may go on beside this thread.
+            seats = list(self._slots.values())
+            if is_lost or (seats and all(seat.is_left_alone for seat in seats)):
                 self.client.give_up("; ".join(f"{name}: {text}" for name, text in self.failures()))
                 break
             if self._ends.wait(pause_s) or self.client.is_over():
