@@ -100,6 +100,57 @@ def test_a_program_that_an_exception_ends_does_not_wait_for_its_tasks(
     assert "OSError" in errors
 
 
+#: A program that prints an exception of a callback, as loops of events do, and then ends without ``cleanup``.
+GOING_ON = """
+import atexit, os, sys
+from gristmill import parsl
+from gristmill.parsl import Config, GristmillExecutor, python_app
+
+gate, written = sys.argv[1] + "/gate", sys.argv[1] + "/written"
+os.mkfifo(gate)
+atexit.register(lambda: open(gate, "w").close())  # after the kernel's own function
+
+@python_app
+def hold(gate, written):
+    open(gate).close()
+    open(written, "w").close()
+
+def call_back():
+    try:
+        raise OSError
+    except OSError:
+        sys.last_type, sys.last_value, sys.last_traceback = sys.exc_info()
+
+parsl.load(Config(executors=[GristmillExecutor(max_workers=1)], run_dir=sys.argv[1]))
+hold(gate, written)
+call_back()
+"""
+
+
+def test_an_exception_of_a_callback_does_not_end_the_program(
+    script: Script, tmp_path: Path
+) -> None:
+    script.run(GOING_ON, str(tmp_path))
+    assert (tmp_path / "written").exists()
+
+
+def test_tasks_that_wait_for_a_thread_are_cancelled(tmp_path: Path) -> None:
+    gate = threading.Event()
+    app, futures = python_app(gate.wait), []
+
+    def run() -> None:
+        executor = ThreadPoolExecutor(max_threads=1)
+        with parsl.load(Config(executors=[executor], run_dir=str(tmp_path))):
+            futures.extend(app() for _ in range(2))
+            futures[1].add_done_callback(lambda _: gate.set())
+            raise OSError
+
+    with pytest.raises(OSError, match=r"^$"):
+        run()
+    assert futures[1].cancelled()
+    assert futures[0].result()
+
+
 def test_an_exception_from_before_the_kernel_ends_nothing(gate: Gate, tmp_path: Path) -> None:
     app = python_app(calls.enter)
     try:

@@ -14,7 +14,7 @@ from gristmill.parsl import MonitoringHub
 from gristmill.parsl._kernel.monitoring import database as databases
 from gristmill.parsl._kernel.monitoring import rows
 from gristmill.parsl._kernel.monitoring import writer as writing
-from gristmill.parsl._kernel.monitoring.database import Database
+from gristmill.parsl._kernel.monitoring.database import Database, Rows
 from gristmill.parsl._kernel.monitoring.facts import TaskFacts
 from gristmill.parsl._kernel.monitoring.schema import COLUMNS, adding
 from gristmill.parsl._kernel.monitoring.writer import Writer
@@ -76,11 +76,11 @@ class StandIn:
         self.batches: list[list[Any]] = []
         self.is_closed = False
 
-    def write(self, batch: list[Any]) -> None:
+    def write(self, batch: list[Rows]) -> None:
         if self.failures:
             self.failures -= 1
             raise sqlite3.OperationalError("database or disk is full")
-        self.batches.append(batch)
+        self.batches.append([row for _, rows in batch for row in rows])
 
     def close(self) -> None:
         self.is_closed = True
@@ -88,7 +88,11 @@ class StandIn:
 
 def writer_to(database: StandIn) -> Writer:
     """Returns a writer that writes when its buffer is full or it is closed, and never because of time."""
-    return Writer(database, lambda events: [list(events)], period=10_000)  # type: ignore[arg-type]
+
+    def render(events: Sequence[Any]) -> list[list[Rows]]:
+        return [[("", list(events))]] if events else []
+
+    return Writer(database, render, period=10_000)  # type: ignore[arg-type]
 
 
 def test_tables_and_columns_are_those_of_parsl(tmp_path: Path) -> None:
@@ -265,10 +269,10 @@ def test_a_database_that_stays_full_costs_its_batches_and_not_the_run(
     writer = writer_to(database)
     for number in range(4):
         writer.put(number, 1)
-    with pytest.warns(RuntimeWarning, match="^3 monitoring events are not in the database"):
+    with pytest.warns(RuntimeWarning, match="^3 rows of monitoring are not in the database"):
         writer.close()
     assert database.batches == [[3]]
-    assert "3 events could not be recorded" in caplog.text
+    assert "3 rows could not be recorded" in caplog.text
 
 
 class Locked(StandIn):
@@ -279,7 +283,7 @@ class Locked(StandIn):
         self.tries = tries
         self.is_written = threading.Event()
 
-    def write(self, batch: list[Any]) -> None:
+    def write(self, batch: list[Rows]) -> None:
         if self.tries:
             self.tries -= 1
             error: Any = sqlite3.OperationalError("database is locked")
@@ -315,7 +319,7 @@ def test_a_database_that_stays_locked_after_the_end_is_told(
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     writer.put("run")
-    with pytest.warns(RuntimeWarning, match="^1 monitoring events are not in the database"):
+    with pytest.warns(RuntimeWarning, match="^1 rows of monitoring are not in the database"):
         writer.close()
     other.execute("ROLLBACK")
     assert other.execute("SELECT count(*) FROM workflow").fetchone() == (0,)

@@ -198,6 +198,7 @@ class KnownResults:
             )
         self._bound_entries()
         if self._has_forgotten:
+            self._has_forgotten = False
             _log.warning(
                 "memory has no room for all results of the checkpoints: the tasks of the oldest run again"
             )

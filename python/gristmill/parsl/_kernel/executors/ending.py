@@ -15,4 +15,7 @@ def uncaught() -> BaseException | None:
     """Returns the exception that ends the program. There is none in interactive sessions, which go on after theirs."""
     if hasattr(sys, "ps1"):
         return None
-    return getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    # Loops of events leave exceptions of their callbacks here, too, and go on: those were caught in a called frame.
+    traceback = None if error is None else error.__traceback__
+    return error if traceback is not None and traceback.tb_frame.f_back is None else None

@@ -80,7 +80,7 @@ class Writer:
         self._is_due = threading.Event()
         self._closed_at: float | None = None
         self._is_failing = False
-        #: Events that were dropped.
+        #: Rows that were dropped.
         self._lost = 0
         self._thread = threading.Thread(target=self._run, name="gristmill-monitoring", daemon=True)
         self._thread.start()
@@ -94,13 +94,13 @@ class Writer:
             self.make_room(queue)
 
     def close(self) -> None:
-        """Writes the queued events and closes the database. Warns if events were lost."""
+        """Writes the queued events and closes the database. Warns if rows were lost."""
         self._closed_at = time.monotonic()
         self._is_due.set()
         self._thread.join()
         if self._lost:
             warnings.warn(
-                f"{self._lost} monitoring events are not in the database, which could not be written: see parsl.log",
+                f"{self._lost} rows of monitoring are not in the database, which could not be written: see parsl.log",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -140,11 +140,18 @@ class Writer:
             for batch in self._render(events):
                 self.made_room()
                 if batch:
-                    self._write(batch)
+                    self._write_or_count(batch)
         except Exception:
-            self._lost += len(events)
             _log.exception("%s events could not be recorded", len(events))
         self.made_room()
+
+    def _write_or_count(self, batch: Sequence[Rows]) -> None:
+        try:
+            self._write(batch)
+        except sqlite3.Error:
+            count = sum(len(rows) for _, rows in batch)
+            self._lost += count
+            _log.exception("%s rows could not be recorded", count)
 
     def _write(self, batch: Sequence[Rows]) -> None:
         """Writes a batch, and tries again while the database is locked or the disk full.
