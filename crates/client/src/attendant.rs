@@ -58,7 +58,7 @@ fn attend(client: &Arc<Client>) -> bool {
     // Tasks submitted in the meantime must not leave over a connection that is known to be broken.
     inner.drain();
     while inner.has_obligations() && inner.lead.try_take(Leader::Attendant) {
-        inner.spread();
+        inner.spread(false);
         inner.unload_idle();
         inner = client.lead_once(inner, SLEEP_MAX).0;
         let has_obligations = inner.has_obligations();

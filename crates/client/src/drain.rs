@@ -75,9 +75,15 @@ impl Inner {
     }
 
     /// Gives idle workers a part of the tasks that wait at others, before this thread waits itself.
-    pub fn spread(&mut self) {
+    ///
+    /// If it waits for results that come together, only if more tasks wait than one worker holds.
+    pub fn spread(&mut self, results_come_together: bool) {
         let now = self.port.now();
-        self.core.spread(now, &mut self.port);
+        if results_come_together {
+            self.core.spread_ready(now, &mut self.port);
+        } else {
+            self.core.spread(now, &mut self.port);
+        }
         self.settle();
         if self.port.links.has_outgoing {
             self.flush_links(now);

@@ -2,8 +2,9 @@
 //!
 //! Polling beside the workers would take a core from one of them, and sleeping on the bell costs a wake-up for each answer. So
 //! the leader sleeps by the clock, and looks again well before the first worker runs out of work. It does not nap while a core
-//! is free, when work runs out, or once tasks make requests in the middle of their runs. These end a nap: a kick, a signal, a
-//! task of higher priority, and the end of a task that the leader waits for, if another thread takes it in.
+//! is free, when work runs out, if answers are rarer than the ends of naps would be, or once tasks make requests in the middle
+//! of their runs. These end a nap: a kick, a signal, a task of higher priority, and the end of a task that the leader waits
+//! for, if another thread takes it in.
 
 use std::sync::MutexGuard;
 use std::time::Duration;
@@ -27,13 +28,15 @@ const LONG_NAP: Duration = Duration::from_micros(1250);
 /// Records at each worker from which on a long nap is allowed. Functions of unknown run time have fewer.
 const LONG_NAP_DEPTH: u32 = 4;
 
-/// Returns half of the least backlog, less the delay of a nap; `None` if the leader should not nap.
+/// Returns half of the least backlog, less the delay of a nap; `None` if the leader should sleep on the bell.
 fn length(load: &Load, cores: usize) -> Option<Duration> {
     if load.busy < cores || load.least_backlog_ns < BACKLOG_MIN_NS {
         return None;
     }
     let longest = if load.least_depth >= LONG_NAP_DEPTH { LONG_NAP } else { SHORT_NAP };
-    Some(Duration::from_nanos(load.least_backlog_ns / 2 - LATE_NS).min(longest))
+    let length = Duration::from_nanos(load.least_backlog_ns / 2 - LATE_NS).min(longest);
+    let until_next_answer = Duration::from_nanos(load.run_ns / load.busy.max(1) as u64);
+    (length >= until_next_answer).then_some(length)
 }
 
 impl Inner {
@@ -151,6 +154,20 @@ mod tests {
         assert_eq!(length(&load(1, 200_000, 200), 2), None);
         assert_eq!(length(&load(2, BACKLOG_MIN_NS - 1, 200), 2), None);
         assert!(length(&load(2, 200_000, 200), 2).is_some());
+    }
+
+    #[test]
+    fn the_bell_wakes_a_leader_whose_workers_answer_less_often_than_naps_end() {
+        let load = |run_ns, depth| Load {
+            busy: 2,
+            run_ns,
+            least_backlog_ns: run_ns * u64::from(depth),
+            least_depth: depth,
+        };
+        assert_eq!(length(&load(256_000, 1), 2), None);
+        assert_eq!(length(&load(5_000_000, 4), 2), None);
+        assert_eq!(length(&load(1_000_000, 20), 2), Some(LONG_NAP));
+        assert_eq!(length(&load(100_000, 4), 2), Some(Duration::from_micros(160)));
     }
 
     #[test]

@@ -115,9 +115,7 @@ impl Client {
                 self.leave(inner, is_leader);
                 return done;
             }
-            if patience.is_none() {
-                inner.spread();
-            }
+            inner.spread(patience.is_some());
             if let Some(nap) = inner.nap_length(self.cores())
                 && (is_leader || inner.lead.try_take(Leader::Caller))
             {
@@ -142,10 +140,6 @@ impl Client {
                 if is_done(&inner) {
                     continue;
                 }
-            }
-            // For results that come together, the work in a single ring is not worth another worker.
-            if patience.is_some() && inner.core.has_ready() {
-                inner.spread();
             }
             is_leader = is_leader || inner.lead.try_take(Leader::Caller);
             let left = limit.saturating_sub(start.elapsed());

@@ -108,6 +108,14 @@ impl Core {
         self.is_caller_waiting = false;
     }
 
+    /// Works as [`Self::spread`] if tasks are ready. For a caller that waits for results that come together: what a single
+    /// worker has in its ring is not worth another worker, and more is.
+    pub fn spread_ready(&mut self, now: u64, port: &mut impl Port) {
+        if self.has_ready() {
+            self.spread(now, port);
+        }
+    }
+
     /// Takes back tasks that wait behind long ones, if an idle worker would otherwise begin later ones. So tasks that
     /// are about to wait for each other begin in the order in which they were submitted. Tasks that wait for little
     /// more than a window begin soon enough where they are.

@@ -57,6 +57,22 @@ fn where_no_core_is_left_one_worker_is_filled_first_and_the_others_share_in_a_wa
 }
 
 #[test]
+fn a_caller_that_waits_for_results_together_wakes_a_worker_for_more_than_one_ring_holds() {
+    let config = Config { workers: 2, cores: 2, spare_max: 0, ..Config::default() };
+    let mut engine = engine_with(config);
+    engine.teach(20_000);
+    engine.port.asleep[1] = true;
+    for _ in 0..10 {
+        engine.submit();
+    }
+    engine.core.spread_ready(engine.now, &mut engine.port);
+    assert!(engine.port.asleep[1], "200 us fit into the ring");
+    let more = engine.submit();
+    engine.core.spread_ready(engine.now, &mut engine.port);
+    assert_eq!(engine.record(more).slot, 1);
+}
+
+#[test]
 fn a_worker_that_comes_up_begins_what_waits_behind_a_long_task_before_later_ones() {
     let mut engine = starting(Config { workers: 2, spare_max: 0, ..Config::default() });
     let tasks: Vec<_> = (0..6).map(|_| engine.submit()).collect();
