@@ -76,45 +76,39 @@ class NearlyFullRow(ContestRow):
         return lambda: {key: crossing(share, 2 * expected, NEARLY_ALL)}
 
 
+def run(engine: Engine, tasks: int, turns: int) -> float:
+    """Returns the seconds that tasks of this many turns of a loop take, submitted one by one."""
+    submit, collect = engine.submit, engine.collect
+    return seconds(lambda count: collect([submit(turn, turns) for _ in range(count)]), tasks)
+
+
+def burst_size(settings: Settings, engine: Engine, turns: int) -> int:
+    """Returns the number of tasks that fill a sample, at any cost of a task of this engine."""
+    each = run(engine, TASKS_MIN, turns) / TASKS_MIN
+    return max(TASKS_MIN, min(TASKS_MAX, round(settings.sample_s / each)))
+
+
 def paired_share(settings: Settings, engine: Engine) -> Callable[[float], float]:
     """Returns a function from task length to the time of one long task a worker over that of the same work in tasks."""
-    speed = turns_per_second()
-
-    def run(tasks: int, turns: int) -> float:
-        return seconds(
-            lambda count: engine.collect([engine.submit(turn, turns) for _ in range(count)]), tasks
-        )
+    speed, workers = turns_per_second(), engine.workers
 
     def share(length: float) -> float:
         turns = round(speed * length)
-        each = run(TASKS_MIN, turns) / TASKS_MIN
-        workers = engine.workers
-        tasks = max(TASKS_MIN, min(TASKS_MAX, round(settings.sample_s / each))) // workers * workers
-        return median(
-            run(workers, turns * tasks // workers) / run(tasks, turns) for _ in range(PAIRS)
-        )
+        tasks = burst_size(settings, engine, turns) // workers * workers
+        whole = turns * tasks // workers
+        return median(run(engine, workers, whole) / run(engine, tasks, turns) for _ in range(PAIRS))
 
     return share
 
 
 def useful_share(settings: Settings, engine: Engine) -> Callable[[float], float]:
     """Returns a function from task length to the share of the workers' time spent in tasks."""
-    submit, collect, workers = engine.submit, engine.collect, engine.workers
-    speed = turns_per_second()
-
-    def run(tasks: int, length: float) -> float:
-        turns = round(speed * length)
-
-        def burst(count: int) -> object:
-            return collect([submit(turn, turns) for _ in range(count)])
-
-        return seconds(burst, tasks)
+    speed, workers = turns_per_second(), engine.workers
 
     def efficiency(length: float) -> float:
-        # The probe sizes the burst for this engine, so that it fills a sample at any cost of a task.
-        each = run(TASKS_MIN, length) / TASKS_MIN
-        tasks = max(TASKS_MIN, min(TASKS_MAX, round(settings.sample_s / each)))
-        return tasks * length / workers / run(tasks, length)
+        turns = round(speed * length)
+        tasks = burst_size(settings, engine, turns)
+        return tasks * length / workers / run(engine, tasks, turns)
 
     return efficiency
 
