@@ -79,7 +79,9 @@ def test_the_fuzzer_finds_what_is_wrong(
     if symptom == "no end":
         monkeypatch.setattr(surface_fuzz, "BATCH_S", 5.0)
     monkeypatch.setenv("GRISTMILL_FUZZ_MUTANT", mutant)
-    wrong = surface_fuzz.run(kind, 1, 160)
+    # Interrupts come by the clock, so a batch of one seed does not always make the same calls.
+    batches = (surface_fuzz.run(kind, seed, 160) for seed in range(1, 9))
+    wrong = next(filter(None, batches), None)
     assert wrong is not None
     assert symptom in wrong
 
