@@ -83,13 +83,13 @@ impl Inner {
         now: u64,
     ) {
         self.forget_nested_context(slot, terms.context, now);
+        let name: Box<str> = String::from_utf8_lossy(terms.name).into();
         let size =
-            CONTEXT_SIZE * (1 + terms.files.iter().count()) + terms.name.len() + terms.setup.len();
+            CONTEXT_SIZE * (1 + terms.files.iter().count()) + name.len() + terms.setup.len();
         let contexts_max = self.nested.contexts_max;
         if self.nested.session(slot).contexts.size.saturating_add(size) > contexts_max {
             return;
         }
-        let name: Box<str> = String::from_utf8_lossy(terms.name).into();
         let is_key = ContextDefinition::is_key(terms.setup);
         let key = is_key.then(|| terms.setup.into());
         let refusal = self.core.check_demand(&terms.demand).err();

@@ -2,7 +2,9 @@
 
 use gristmill_core::{AttemptTimings, LossCause, LossReport, Payload, PeerAnswer, PeerEnd};
 use gristmill_shm::BlockPart;
-use gristmill_wire::peer::{AnswerMessage, EndKind, LossFrame, Part, Parted};
+use gristmill_wire::peer::{
+    AnswerMessage, EndKind, LossFrame, Part, Parted, TEXT_SIZE_MAX, text_of,
+};
 use gristmill_wire::{FailureKind, FrameError, PeerId, Span, TaskFailure};
 
 use super::home::{EngineParts, LinkHome, LinkPort};
@@ -107,7 +109,7 @@ pub(super) trait AnswerWork: LinkHome {
             EndKind::Unstarted => PeerEnd::Unstarted,
             EndKind::TooDeep => PeerEnd::TooDeep,
             EndKind::ContextFailed => {
-                let text = String::from_utf8_lossy(message.payload.bytes);
+                let text = text_of(message.payload.bytes, TEXT_SIZE_MAX);
                 PeerEnd::ContextFailed(format!("on node {node}: {text}").into())
             }
             kind @ (EndKind::Returned | EndKind::Raised | EndKind::TimedOut) => {

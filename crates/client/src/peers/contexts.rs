@@ -174,15 +174,15 @@ pub(super) trait ContextWork: LinkHome {
         let theirs = terms.context;
         let Some(link) = self.links().get(peer) else { return Ok(()) };
         let files: Arc<[Digest]> = terms.files.iter().collect();
-        let own = CONTEXT_SIZE * (1 + files.len()) + terms.name.len() + terms.setup.len();
+        let name = String::from_utf8_lossy(terms.name);
+        let own = CONTEXT_SIZE * (1 + files.len()) + name.len() + terms.setup.len();
         let size = link.contexts.size.saturating_add(own);
         let is_name = theirs != ContextId(0) && theirs.own().is_none();
         if !is_name || link.contexts.ours(theirs).is_some() {
             return Err(LinkError::Context(theirs));
         }
         if size > DEFINITIONS_MAX {
-            let name = String::from_utf8_lossy(terms.name).into_owned();
-            return Err(LinkError::Definitions { name, size });
+            return Err(LinkError::Definitions { name: name.into_owned(), size });
         }
         let definition = ContextDefinition::received(terms);
         let options = definition.options();

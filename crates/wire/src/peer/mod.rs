@@ -23,6 +23,7 @@ pub use parted::{ParentResult, ParentResults, Part, Parted};
 pub use task::{TaskLimits, TaskMessage};
 
 pub(crate) use reader::Reader;
+pub use reader::{TEXT_SIZE_MAX, text_of};
 
 use crate::{FrameError, padded_size};
 

@@ -66,14 +66,31 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The largest text of a message that its receiver keeps, bytes. The longest that an engine writes is the error of a worker that
-/// does not start, which comes from a ring that holds no more.
+/// The largest text of a message that its receiver keeps, bytes. The longest that an engine writes is the error of a worker
+/// that does not start, which comes from a ring that holds no more.
 pub const TEXT_SIZE_MAX: usize = 64 << 10;
 /// The largest name that its receiver keeps, bytes. A host name has at most 255.
 pub const NAME_SIZE_MAX: usize = 1 << 10;
 
-/// Returns the first `size_max` bytes as text; invalid UTF-8 becomes replacement characters. The receiver keeps texts for long,
-/// and a peer must not fill its memory with them.
+/// Returns bytes as text, cut to `size_max` bytes; invalid UTF-8 becomes replacement characters. The receiver keeps texts for
+/// long, and a peer must not fill its memory with them.
 pub fn text_of(bytes: &[u8], size_max: usize) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(size_max)]).into_owned()
+    let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(size_max)]).into_owned();
+    // A replacement character takes three bytes, and stands for one.
+    let end = (0..=text.len().min(size_max)).rev().find(|&end| text.is_char_boundary(end));
+    text.truncate(end.unwrap_or(0));
+    text.shrink_to_fit();
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_within_its_limit_whatever_its_bytes_are() {
+        assert_eq!(text_of(&[0xff; 100], 100).len(), 99, "33 characters of three bytes");
+        assert_eq!(text_of("\u{e4}".repeat(10).as_bytes(), 5), "\u{e4}\u{e4}");
+        assert_eq!(text_of(b"short", 100), "short");
+    }
 }
