@@ -30,6 +30,8 @@ PATIENT = (
     "test_nested_across",
     "test_standing_nodes",
     "test_top",
+    "test_used_twice",
+    "test_module_versions",
 )
 
 
@@ -92,6 +94,19 @@ def start_node() -> Iterator[Callable[..., str]]:
     for agent in running:
         agent.terminate()
         agent.communicate()
+
+
+#: Variables that name files which a shell runs at its start, or folders of them.
+_START_UP = ("BASH_ENV", "ENV", "ZDOTDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+
+
+@pytest.fixture
+def bare_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps the start-up files of the user who runs the tests out of login shells."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in _START_UP:
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="module")

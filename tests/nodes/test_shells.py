@@ -17,6 +17,8 @@ from gristmill._nodes.shell import ExportingLauncher, after, for_any_shell, puts
 
 from processes import Processes
 
+pytestmark = pytest.mark.usefixtures("bare_home")
+
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "busybox", "csh", "tcsh", "fish")
 #: Texts that one shell or another changes.
 TEXTS = [
@@ -53,20 +55,21 @@ def words_of(login: Sequence[str], script: str, sent: str = "the key\n") -> list
     return found
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_words_arrive_as_they_are_in_each_shell(login: list[str], text: str) -> None:
-    program = [sys.executable, "-c", _WRITER, text]
-    assert words_of(login, after("", program)) == [text, "the key\n"]
+def test_words_arrive_as_they_are_in_each_shell(login: list[str]) -> None:
+    program = [sys.executable, "-c", _WRITER, *TEXTS]
+    assert words_of(login, after("", program)) == [*TEXTS, "the key\n"]
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_commands_before_a_program_may_have_lines_and_quotes(login: list[str], text: str) -> None:
-    commands = f"A={shlex.quote(text)}\nexport A # a comment\nif true; then\n  export B=2\nfi"
-    seen = "import os, sys; print(ascii([os.environ['A'] + os.environ['B'], sys.stdin.read()]))"
-    assert words_of(login, after(commands, [sys.executable, "-c", seen])) == [
-        text + "2",
-        "the key\n",
-    ]
+def test_commands_before_a_program_may_have_lines_and_quotes(login: list[str]) -> None:
+    names = [f"A{number}" for number in range(len(TEXTS))]
+    quoted = [f"{name}={shlex.quote(text)}" for name, text in zip(names, TEXTS, strict=True)]
+    exports = "\n".join([*quoted, f"export {' '.join(names)} # a comment"])
+    commands = f"{exports}\nif true; then\n  export B=2\nfi"
+    seen = (
+        f"import os, sys; print(ascii([*map(os.environ.get, {[*names, 'B']}), sys.stdin.read()]))"
+    )
+    found = words_of(login, after(commands, [sys.executable, "-c", seen]))
+    assert found == [*TEXTS, "2", "the key\n"]
 
 
 def test_commands_before_a_program_read_nothing_of_its_input(login: list[str]) -> None:

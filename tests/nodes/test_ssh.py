@@ -147,6 +147,7 @@ def test_shutdown_does_not_wait_for_a_host_that_never_came(
     assert not placement.supervisor.running()
 
 
+@pytest.mark.usefixtures("bare_home")
 def test_commands_come_before_the_agent(log: Path) -> None:
     with Executor(nodes=on.ssh(["one"], worker_init="export ROASTED='coffee beans'")) as executor:
         assert executor.submit(os.getenv, "ROASTED").result() == "coffee beans"
