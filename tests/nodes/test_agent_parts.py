@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,39 @@ def test_the_loopback_is_the_last_address_to_be_tried() -> None:
     assert reachable_at(7) == [f"{address}:7" for address in found]
     with pytest.raises(ValueError, match="interface moon0"):
         reachable_at(7, interface="moon0")
+
+
+class Running(SupervisedProcess):
+    """A process that runs and whose node has not joined."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"n{number}", ["true"])
+        self.process = types.SimpleNamespace(  # type: ignore[assignment]
+            terminate=lambda: None, kill=lambda: None, stdin=None
+        )
+
+
+def test_nodes_are_listed_once_for_all_processes() -> None:
+    looks: list[str] = []
+
+    def listed(what: str) -> set[str]:
+        looks.append(what)
+        return {"n7"}
+
+    supervisor = Supervisor(
+        [Running(number) for number in range(1000)],
+        leaving=lambda: listed("leaving"),
+        connected=lambda: listed("connected"),
+        start_limit_s=1e9,
+    )
+    assert len(supervisor.failures()) == 999
+    supervisor._check_starts()
+    supervisor._check_starts()
+    supervisor.begin_end()
+    assert not supervisor._is_done()
+    assert looks == ["connected", "connected", "leaving"]
+    for opened in (supervisor._selector, supervisor._waker, supervisor._bell):
+        opened.close()
 
 
 def test_a_command_names_what_was_given_and_nothing_else() -> None:

@@ -67,7 +67,9 @@ class LocalNodes(CopiedPlacement):
         join = f"127.0.0.1:{port_of(address)}"
         posts = [self._post(number, join, key) for number in range(self.count)]
         view = self.client
-        self.supervisor = Supervisor(posts, view.is_over, view.give_up, view.leaves, view.has_node)
+        self.supervisor = Supervisor(
+            posts, view.is_over, view.give_up, view.leaving, view.connected
+        )
         self.supervisor.start()
 
     def _post(self, number: int, join: str, key: str) -> SupervisedProcess:

@@ -86,8 +86,9 @@ class RankNodes(CopiedPlacement):
             [post],
             view.is_over,
             view.give_up,
-            leaves=lambda _: view.leaves(),
-            has_node=lambda _: view.has_node(),
+            view.leaving,
+            view.connected,
+            node_of=lambda _: None,
         )
         self.supervisor.start()
 

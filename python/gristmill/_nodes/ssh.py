@@ -116,8 +116,9 @@ class SshNodes(CopiedPlacement):
             posts,
             view.is_over,
             view.give_up,
-            leaves=lambda host: view.leaves(_name_of(host)),
-            has_node=lambda host: view.has_node(_name_of(host)),
+            view.leaving,
+            view.connected,
+            node_of=_name_of,
             start_limit_s=_START_S,
         )
         self.supervisor.start()

@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from gristmill._nodes.supervised_process import SupervisedProcess
 
@@ -34,6 +35,8 @@ _STUCK_S = 10.0
 _KILL_SOON_S = 1.0
 #: The time after a start from which a missing node is reported, seconds.
 _REPORTED_S = 10.0
+#: The time between two looks at nodes that have not joined, seconds: a look costs as much as all nodes together.
+_CHECK_S = 1.0
 #: The longest sleep, seconds. An executor that was garbage-collected is noticed after this time.
 _SLEEP_MAX_S = 5.0
 #: The reasons why a process is not started again, by its final exit status.
@@ -50,10 +53,14 @@ class Supervisor:
 
     :param posts: the commands.
     :param is_over: returns whether no process is needed any more.
-    :param leaves: returns whether the nodes of the named process end by themselves. A process without nodes, because
-        none came or all were lost, is told to end at once.
     :param abandoned: called with a sentence when no process is started again, because all failed too often or
         permanently.
+    :param leaving: returns the names of the nodes that end by themselves. A process without such a node, because none
+        came or all were lost, is told to end at once. ``None`` stands for all nodes, here and below.
+    :param connected: returns the names of the nodes that are connected.
+    :param node_of: returns the name of a process's node, given the name of the process; ``None`` if any node may be
+        its node.
+    :param start_limit_s: the time within which the node of a process has to join, seconds.
     """
 
     def __init__(
@@ -61,16 +68,20 @@ class Supervisor:
         posts: Sequence[SupervisedProcess],
         is_over: Callable[[], bool] = lambda: False,
         abandoned: Callable[[str], None] = lambda text: None,
-        leaves: Callable[[str], bool] = lambda name: True,
-        has_node: Callable[[str], bool] = lambda name: True,
+        leaving: Callable[[], AbstractSet[str] | None] = lambda: None,
+        connected: Callable[[], AbstractSet[str] | None] = lambda: None,
+        node_of: Callable[[str], str | None] = lambda name: name,
         start_limit_s: float = math.inf,
     ) -> None:
         self._posts = list(posts)
         self._is_over = is_over
         self._abandoned = abandoned
-        self._leaves = leaves
-        self._has_node = has_node
+        self._leaving = leaving
+        self._connected = connected
+        self._node_of = node_of
         self._start_limit_s = start_limit_s
+        #: The time of the next look at the nodes of processes whose nodes have not joined.
+        self._check_at = 0.0
         #: Reentrant: log handlers and signal handlers run in threads that hold it, and may ask what runs, or end it.
         self._lock = threading.RLock()
         self._end_began_at = 0.0
@@ -92,15 +103,28 @@ class Supervisor:
         A process that was started a moment ago is left out.
         """
         now = time.monotonic()
+        # Once for all processes: each of a thousand hosts may be without its node.
+        connected = self._connected()
         with self._lock:
-            texts = [(post.name, self._what_is_missing(post, now)) for post in self._posts]
+            texts = [
+                (post.name, self._what_is_missing(post, connected, now)) for post in self._posts
+            ]
         return [(name, text) for name, text in texts if text is not None]
 
-    def _what_is_missing(self, post: SupervisedProcess, now: float) -> str | None:
+    def _is_among(self, post: SupervisedProcess, nodes: AbstractSet[str] | None) -> bool:
+        """Returns whether a node of a process is among these; ``None`` stands for all nodes."""
+        if nodes is None:
+            return True
+        name = self._node_of(post.name)
+        return bool(nodes) if name is None else name in nodes
+
+    def _what_is_missing(
+        self, post: SupervisedProcess, connected: AbstractSet[str] | None, now: float
+    ) -> str | None:
         if post.process is None:
             return post.failure
         started_s = now - post.began_at
-        if started_s < _REPORTED_S or post.has_joined or self._has_node(post.name):
+        if started_s < _REPORTED_S or post.has_joined or self._is_among(post, connected):
             return None
         before = f". Before, it {post.failure}" if post.failure else ""
         return f"started {started_s:.0f} s ago, and its node has not joined yet{before}"
@@ -163,8 +187,9 @@ class Supervisor:
             if self._end_at is None:
                 return False
             running = [post for post in self._posts if post.process is not None]
+            leaving = self._leaving() if running else None
             for post in running:
-                self._hasten(post)
+                self._hasten(post, self._is_among(post, leaving))
             return not running or self._are_stuck(running)
 
     def _are_stuck(self, running: Sequence[SupervisedProcess]) -> bool:
@@ -177,11 +202,10 @@ class Supervisor:
             _log.warning("process %s of %s cannot be killed", post.process.pid, post.name)
         return True
 
-    def _hasten(self, post: SupervisedProcess) -> None:
+    def _hasten(self, post: SupervisedProcess, leaves: bool) -> None:
         """Ends a process in steps: it closes the leash, then sends SIGTERM, then kills."""
         assert post.process is not None, "it runs"
         assert self._end_at is not None, "the end has begun"
-        leaves = self._leaves(post.name)
         late_s = time.monotonic() - (self._end_at if leaves else self._end_began_at)
         if late_s > (_KILL_S if leaves else _KILL_SOON_S):
             post.process.kill()
@@ -192,11 +216,17 @@ class Supervisor:
 
     def _check_starts(self) -> None:
         """Ends the processes whose nodes take too long to join."""
-        for post in self._posts:
-            if post.process is None or post.has_joined:
-                continue
-            post.has_joined = self._has_node(post.name)
-            late_s = time.monotonic() - post.began_at - self._start_limit_s
+        now = time.monotonic()
+        awaited = [one for one in self._posts if one.process is not None and not one.has_joined]
+        limit_at = min((one.began_at for one in awaited), default=math.inf) + self._start_limit_s
+        if not awaited or now < min(self._check_at, limit_at):
+            return
+        self._check_at = now + _CHECK_S
+        connected = self._connected()
+        for post in awaited:
+            assert post.process is not None, "it runs"
+            post.has_joined = self._is_among(post, connected)
+            late_s = now - post.began_at - self._start_limit_s
             if post.has_joined or late_s < 0:
                 continue
             post.end_for(f"was ended: its node had not joined after {self._start_limit_s:g} s")

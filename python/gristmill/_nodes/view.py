@@ -75,25 +75,27 @@ class ClientView:
             if node.connected
         ]
 
-    def has_node(self, name: str | None = None) -> bool:
-        """Returns whether the named node is connected; without a name, whether any node is."""
-        return any(name is None or node.name == name for node in self.nodes())
+    def connected(self) -> set[str]:
+        """Returns the names of the nodes with a connection."""
+        return {node.name for node in self.nodes()}
+
+    def has_node(self) -> bool:
+        """Returns whether any node is connected."""
+        return bool(self.nodes())
 
     def begin_end(self) -> None:
         """Records the nodes that are told that the executor ends, and so leave by themselves."""
-        self._leaving = {node.name for node in self.nodes()}
+        self._leaving = self.connected()
 
-    def leaves(self, name: str | None = None) -> bool:
-        """Returns whether a node leaves by itself: it was connected when the executor ended, and was not lost since.
-
-        Without a name, returns whether any node does.
+    def leaving(self) -> set[str] | None:
+        """Returns the nodes that leave by themselves: those that were connected when the executor ended, and were not
+        lost since. ``None`` if all do.
         """
         executor = self._executor()
         if executor is None or self._leaving is None:
-            return True
+            return None
         _, departures = executor._departures(0)
-        there = self._leaving - {gone for gone, _, has_ended in departures if not has_ended}
-        return bool(there) if name is None else name in there
+        return self._leaving - {gone for gone, _, has_ended in departures if not has_ended}
 
     def joined(self) -> set[str]:
         """Returns the names of the current nodes, and of those that have left since the last call."""
