@@ -165,6 +165,18 @@ def test_an_answer_that_is_none_changes_nothing_and_is_told(
     assert not blocks.trouble
 
 
+def test_a_call_that_hangs_is_told_once(
+    blocks: Blocks, answers: Answers, caplog: pytest.LogCaptureFixture
+) -> None:
+    for seconds in (120, 250, 1000):
+        answers.states = TimeoutError(f"status() has not returned for {seconds} s")
+        blocks.poll(set)
+    assert blocks.trouble.endswith("for 1000 s")
+    answers.states = OSError("the controller is busy")
+    blocks.poll(set)
+    assert len([one for one in caplog.records if one.levelno == logging.WARNING]) == 2
+
+
 @pytest.mark.parametrize("answer", WRONG.values(), ids=WRONG.keys())
 def test_a_cancellation_without_an_answer_leaves_the_job_to_be_cancelled(
     answer: Any, blocks: Blocks, answers: Answers

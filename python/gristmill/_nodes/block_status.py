@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import os
+import re
 
 from gristmill import _options
 from gristmill._errors import GristmillError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 #: The size of a job's last output that is kept to explain its end, bytes.
 _OUTPUT_MAX = 2000
+_NUMBER = re.compile(r"[0-9]+")
 
 
 class BlockState(enum.IntEnum):
@@ -125,6 +127,11 @@ def text_of(error: BaseException) -> str:
         return _text(error) or type(error).__name__
     except Exception:
         return type(error).__name__
+
+
+def is_same_trouble(text: str, other: str) -> bool:
+    """Returns whether two texts differ in numbers only: a poll that fails again says how long it has failed so far."""
+    return _NUMBER.sub("0", text) == _NUMBER.sub("0", other)
 
 
 class BlocksFailedError(GristmillError):

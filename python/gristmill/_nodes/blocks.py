@@ -8,7 +8,14 @@ import threading
 from collections.abc import Iterable, Mapping
 
 from gristmill import _options
-from gristmill._nodes.block_status import BlockState, BlockStatus, in_words, read_status, text_of
+from gristmill._nodes.block_status import (
+    BlockState,
+    BlockStatus,
+    in_words,
+    is_same_trouble,
+    read_status,
+    text_of,
+)
 from gristmill._nodes.outside_calls import CallLimit, OutsideCalls
 
 TYPE_CHECKING = False
@@ -224,7 +231,7 @@ class Blocks:
 
     def _note_trouble(self, text: str) -> None:
         """Keeps why the batch system's answer was of no use. Logs it unless it is the last one again."""
-        if text and text != self.trouble:
+        if text and not is_same_trouble(text, self.trouble):
             _log.warning("the batch system %s", text)
         self.trouble = text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from gristmill._nodes.block_status import text_of
+from gristmill._nodes.block_status import is_same_trouble, text_of
 from gristmill._nodes.pauses import Pauses
 
 _log = logging.getLogger("gristmill.nodes")
@@ -36,7 +36,7 @@ class ClusterTrouble:
         :param has_node: whether a node is connected: then tasks run, and the cluster is not given up.
         """
         text = f"its state cannot be read: {text_of(error)}"
-        if text != self.text:
+        if not is_same_trouble(text, self.text):
             _log.warning("%s: %s", self._cluster, text)
         self.text = text
         if has_node:
