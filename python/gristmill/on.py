@@ -147,8 +147,7 @@ def ray(
     placement = RayNodes(module, is_ours, *how)
     placement.cluster = _options.optional_text("cluster", cluster)
     # Not earlier: invalid options are refused even if there is no cluster.
-    if not module.is_initialized():
-        connect(module, placement.cluster)
+    connect(module, placement.cluster)
     return placement
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import threading
 import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from gristmill import Executor, StartError
 from gristmill._nodes.dask import DaskNodes
 from gristmill._nodes.hosted import HostedAgent
 from gristmill._nodes.network import Network
+from gristmill._nodes.outside_calls import CallLimit
 from gristmill._nodes.pauses import Pauses
 from gristmill._nodes.ray import RayNodes
 
@@ -206,6 +208,29 @@ def test_tasks_fail_when_no_actor_can_be_made() -> None:
         pytest.raises(StartError, match="there is no module gristmill"),
     ):
         executor.submit(calls.nothing).result()
+
+
+def test_a_poll_that_goes_on_after_the_end_makes_no_actor(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {name: CallLimit(100.0, 0.01, name == "kill") for name in ("nodes", "kill")}
+    monkeypatch.setattr("gristmill._nodes.ray._LIMITS", limits)
+    ray = Ray("n1")
+    nodes, hangs, goes_on = ray.nodes, threading.Event(), threading.Event()
+
+    def hang() -> list[dict[str, Any]]:
+        hangs.set()
+        goes_on.wait()
+        return nodes()
+
+    monkeypatch.setattr(ray, "nodes", hang)
+    executor = Executor(nodes=on_ray(ray))
+    executor.submit(calls.nothing)
+    hangs.wait()
+    polls = [one for one in threading.enumerate() if one.name == "gristmill-ask"]
+    executor.shutdown(cancel_futures=True)
+    goes_on.set()
+    for poll in polls:
+        poll.join()
+    assert not ray.actors
 
 
 #: Workers of a Dask cluster as its scheduler describes them.

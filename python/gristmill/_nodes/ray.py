@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from gristmill import _options
 from gristmill._nodes.affinity import checked
-from gristmill._nodes.block_status import text_of
+from gristmill._nodes.block_status import is_same_trouble, text_of
 from gristmill._nodes.cluster_trouble import ClusterTrouble
 from gristmill._nodes.groups import group_of
 from gristmill._nodes.hosted import HostedAgent
@@ -32,6 +32,8 @@ _AUTO = "auto"
 _is_connection_made = False
 #: The running placements that use this connection. The last one closes it.
 _connected: list[RayNodes] = []
+#: Serializes the making and the closing of the connection. Reentrant: a signal handler may end an executor.
+_connection_lock = threading.RLock()
 #: The time between two polls of the cluster, seconds.
 _LOOK_S = 1.0
 #: Ray waits for the head of a cluster that is gone for a long time, or for ever.
@@ -44,11 +46,28 @@ _CLUSTER = "the Ray cluster"
 _PENDING_S = 10.0
 
 
-def connect(ray: Any, cluster: str | None) -> None:
-    """Connects this program to a cluster. Raises ``ConnectionError`` if there is none."""
+def connect(ray: Any, cluster: str | None, user: RayNodes | None = None) -> None:
+    """Connects this program to a cluster unless it is connected. Raises ``ConnectionError`` if there is none.
+
+    :param user: the placement that uses the connection from now on.
+    """
     global _is_connection_made
-    ray.init(cluster or _AUTO, logging_level="warning")
-    _is_connection_made = True
+    with _connection_lock:
+        if not ray.is_initialized():
+            ray.init(cluster or _AUTO, logging_level="warning")
+            _is_connection_made = True
+        if user is not None:
+            _connected.append(user)
+
+
+def disconnect(ray: Any, user: RayNodes) -> None:
+    """Ends a placement's use of the connection, and closes the connection after its last use."""
+    global _is_connection_made
+    with _connection_lock:
+        _connected.remove(user)
+        if not _connected:
+            _is_connection_made = False
+            ray.shutdown()
 
 
 def is_connection_ours(ray: Any) -> bool:
@@ -74,6 +93,9 @@ class RayAgentSlot:
         self._kind = ray.remote(HostedAgent).options(**options)
         self._arguments = arguments
         self._pauses = Pauses()
+        #: Held while the actor is made, so that none is made after ``leave``. Reentrant, because ``attend`` may leave.
+        self._lock = threading.RLock()
+        self._has_left = False
         self._actor: Any = None
         self._answer: Any = None
         self._began_at = 0.0
@@ -90,11 +112,7 @@ class RayAgentSlot:
     def attend(self, now: float) -> None:
         """Makes the actor if there is none, otherwise reads the condition of its agent."""
         if self._actor is None:
-            if self._due_at is not None and now >= self._due_at:
-                self._began_at, self._due_at = now, None
-                self._actor = self._kind.remote(*self._arguments)
-                self._answer = self._actor.condition.remote()
-                self._is_pending = True
+            self._make(now)
             return
         ready, _ = self._ray.wait([self._answer], timeout=0)
         if not ready:
@@ -110,13 +128,23 @@ class RayAgentSlot:
             return
         else:
             self._hear(*answer)
-            if self._actor is None:
+        actor = self._actor
+        if actor is not None:
+            self._answer = actor.condition.remote()
+
+    def _make(self, now: float) -> None:
+        """Makes the actor if it is due."""
+        with self._lock:
+            if self._has_left or self._due_at is None or now < self._due_at:
                 return
-        self._answer = self._actor.condition.remote()
+            self._began_at, self._due_at = now, None
+            self._actor = self._kind.remote(*self._arguments)
+            self._answer = self._actor.condition.remote()
+            self._is_pending = True
 
     def _hear(self, failure: str, is_left_alone: bool) -> None:
         """Records the agent's condition. The actor restarts its agent until that has failed too often."""
-        if failure and failure != self.failure:
+        if failure and not is_same_trouble(failure, self.failure):
             _log.info("%s has no agent: %s", self.host, failure)
         self.failure = failure
         if is_left_alone:
@@ -145,10 +173,12 @@ class RayAgentSlot:
         log("the actor of %s was lost%s: %s", self.host, often, failure)
 
     def leave(self) -> None:
-        """Ends the actor."""
-        if self._actor is not None:
-            self._ray.kill(self._actor, no_restart=True)
-            self._actor = None
+        """Ends the actor. None is made any more."""
+        with self._lock:
+            self._has_left = True
+            actor, self._actor = self._actor, None
+        if actor is not None:
+            self._ray.kill(actor, no_restart=True)
 
 
 class RayNodes(CopiedPlacement):
@@ -198,6 +228,9 @@ class RayNodes(CopiedPlacement):
         """Forgets the actors."""
         self._agent: tuple[list[str], str] = ([], "")
         self._slots: dict[str, RayAgentSlot] = {}
+        #: Held while slots are made, so that none is made once the actors are ended: a poll that hung may go on then.
+        self._lock = threading.Lock()
+        self._has_left = False
         self._calls = OutsideCalls("Ray", _LIMITS)
         self._trouble = ClusterTrouble(_CLUSTER, _LOOK_S)
         self._ends = threading.Event()
@@ -208,9 +241,7 @@ class RayNodes(CopiedPlacement):
         self._forget_run()
         self._agent = self.network.addresses(address), key
         if self._is_ours:
-            if not self._ray.is_initialized():
-                connect(self._ray, self.cluster)
-            _connected.append(self)
+            connect(self._ray, self.cluster, self)
         self._thread = threading.Thread(target=self._run, name="gristmill-ray", daemon=True)
         self._thread.start()
 
@@ -255,31 +286,30 @@ class RayNodes(CopiedPlacement):
 
     def _leave(self) -> None:
         """Ends the actors, and the connection that is not needed any more."""
+        with self._lock:
+            self._has_left = True
         try:
             for seat in list(self._slots.values()):
                 seat.leave()
         finally:
-            self._disconnect()
-
-    def _disconnect(self) -> None:
-        global _is_connection_made
-        if self._is_ours:
-            _connected.remove(self)
-            if not _connected:
-                _is_connection_made = False
-                self._ray.shutdown()
+            if self._is_ours:
+                disconnect(self._ray, self)
 
     def _look(self) -> None:
         """Updates the slots to the cluster's current nodes, and attends to each slot."""
         found = {node["NodeID"]: node for node in self._ray.nodes() if self._is_usable(node)}
         for gone in self._slots.keys() - found.keys():
             self._slots.pop(gone).leave()
-        for name, node in found.items():
-            if name not in self._slots and len(self._slots) < (self.nodes or len(found)):
-                self._slots[name] = self._make_slot(node)
+        with self._lock:
+            for name, node in found.items():
+                is_wanted = len(self._slots) < (self.nodes or len(found)) and not self._has_left
+                if name not in self._slots and is_wanted:
+                    self._slots[name] = self._make_slot(node)
         now = time.monotonic()
-        for seat in self._slots.values():
-            seat.attend(now)
+        for seat in list(self._slots.values()):
+            # Ray would start a cluster of its own for a call after the connection was closed.
+            if not self._has_left:
+                seat.attend(now)
 
     def _is_usable(self, node: Mapping[str, Any]) -> bool:
         return bool(node["Alive"]) and node["Resources"].get("CPU", 0) >= (self.cpus or 1)
