@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures
-import contextlib
 import itertools
 import operator
 import os
@@ -53,8 +52,8 @@ _ENDLESS = frozenset((itertools.count, itertools.cycle, itertools.repeat))
 #: Counter that numbers executors by age.
 _numbers = itertools.count()
 
-#: Placements that have started and have not ended.
-_placed: list[Placement] = []
+#: Placements that have started and have not ended, by the claims for which they started: the next claim is another key.
+_placed: dict[Claim, Placement] = {}
 #: Executors with nodes to which the program has no reference any more, until they have finished their tasks.
 _forsaken: list[Executor] = []
 
@@ -276,7 +275,8 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         from gristmill._nodes.opening import open_connections
 
         placement._note_start()
-        _placed.append(placement)
+        assert self._claim is not None, "it has claimed its placement"
+        _placed[self._claim] = placement
         open_connections(self, placement, environment)
 
     def _connection_failures(self) -> list[tuple[str, str]]:
@@ -285,8 +285,8 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
 
     def _node_failures(self) -> list[tuple[str, str]]:
         """Returns the last failure of each node that should be present and is absent."""
-        placement = self._own_placement()
-        of_placement = placement.failures() if placement in _placed else []
+        placement = None if self._claim is None else _placed.get(self._claim)
+        of_placement = [] if placement is None else placement.failures()
         return self._connection_failures() + of_placement
 
     def _own_placement(self) -> Placement | None:
@@ -447,18 +447,16 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         _serving.leave(self)
         if self._registry is not None:
             self._registry.join()
-        # The claim may have ended meanwhile: another thread may shut it down as well.
-        placement = self._own_placement()
-        if placement is not None and placement in _placed:
-            with contextlib.suppress(ValueError):
-                _placed.remove(placement)
-            placement.end()
-            placement._note_end()
+        # Another thread may shut it down as well: the one that removes the placement ends it.
+        placed = None if self._claim is None else _placed.pop(self._claim, None)
+        if placed is not None:
+            placed.end()
+            placed._note_end()
 
     def __del__(self) -> None:
         """Finishes the tasks of a dropped executor that has nodes, as the standard library's executor does."""
         # The list no longer exists once the interpreter has taken modules apart.
-        if _placed and self._own_placement() in _placed:
+        if _placed and self._claim in _placed:
             _forsaken.append(self)
             # Not a thread of ``threading``: the creator of one waits for it, and finalizers run in any thread.
             start_new_thread(_finish_forsaken, (self,))
@@ -710,7 +708,7 @@ def _finish() -> None:
         raise
     finally:
         while _placed:
-            _placed.pop().end()
+            _placed.popitem()[1].end()
         _serving.end()
     completion = sys.modules.get("gristmill._completion")
     if completion is not None:

@@ -29,7 +29,7 @@ def test_what_was_submitted_runs_although_no_node_was_there_yet(
     kind(nodes=placement).submit(calls.append, str(path), "once")
     wait_for_end()
     assert path.read_text() == "once\n"
-    assert placement not in _executor._placed
+    assert placement not in _executor._placed.values()
 
 
 @pytest.mark.parametrize("seconds", [None, 1000.0])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 import types
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -33,25 +36,44 @@ def test_executors_with_one_placement_at_a_time_have_nodes_of_their_own(gate: Ga
         assert other.submit(calls.same, 1).result() == 1
 
 
-def test_executors_use_one_placement_one_after_the_other() -> None:
-    placement = on.local(1)
-    for number in range(2):
-        with Executor(nodes=placement) as executor:
-            assert executor.submit(calls.same, number).result() == number
-            assert executor._placement is placement
+class Used(NamedTuple):
+    """A placement that a first executor has used, and the executor that uses it now."""
+
+    placement: Placement
+    #: The first executor.
+    earlier: list[Executor]
+    executor: Executor
 
 
-def test_an_executor_that_is_dropped_leaves_its_placement_to_the_next_one() -> None:
+@pytest.fixture(scope="module")
+def used() -> Iterator[Used]:
     placement = on.local(1)
     first = Executor(nodes=placement)
-    first.submit(calls.nothing).result()
+    assert first.submit(calls.same, 1).result() == 1
     first.shutdown()
-    with Executor(nodes=placement) as second:
-        assert second.submit(calls.same, 1).result() == 1
-        del first
-        assert not _executor._forsaken
-        assert _executor._placed == [placement]
-        assert second.submit(calls.same, 2).result() == 2
+    earlier = [first]
+    del first
+    with Executor(nodes=placement) as executor:
+        yield Used(placement, earlier, executor)
+
+
+def test_executors_use_one_placement_one_after_the_other(used: Used) -> None:
+    assert used.executor.submit(calls.same, 1).result() == 1
+    assert used.executor._placement is used.placement
+
+
+def test_an_executor_that_is_dropped_leaves_its_placement_to_the_next_one(used: Used) -> None:
+    assert used.executor.submit(calls.same, 1).result() == 1
+    used.earlier.clear()
+    assert not _executor._forsaken
+    assert used.placement in _executor._placed.values()
+    assert used.executor.submit(calls.same, 2).result() == 2
+
+
+def test_an_executor_that_never_started_ends_no_node_of_another(used: Used) -> None:
+    assert used.executor.submit(calls.same, 1).result() == 1
+    Executor(nodes=used.placement).shutdown()
+    assert used.executor.submit(calls.same, 2).result() == 2
 
 
 def test_a_placement_is_free_after_an_executor_that_never_started() -> None:
@@ -62,14 +84,6 @@ def test_a_placement_is_free_after_an_executor_that_never_started() -> None:
     del dropped
     with Executor(nodes=placement) as executor:
         assert executor._placement is placement
-
-
-def test_an_executor_that_never_started_ends_no_node_of_another() -> None:
-    placement = on.local(1)
-    with Executor(nodes=placement) as executor:
-        executor.submit(calls.nothing).result()
-        Executor(nodes=placement).shutdown()
-        assert executor.submit(calls.same, 1).result() == 1
 
 
 class Own(Placement):
@@ -87,6 +101,51 @@ def test_a_placement_of_ones_own_is_refused_while_it_is_in_use() -> None:
         Executor(nodes=placement)
     executor.shutdown()
     Executor(nodes=placement).shutdown()
+
+
+class Watched(Own):
+    """A placement that does something while an executor looks, for the given time, whether it is its own."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.at: int | None = None
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.ends = 0
+        self._claimed: Any = None
+
+    @property
+    def _claim(self) -> Any:  # type: ignore[override]
+        claimed = self._claimed
+        self.looks += 1
+        if self.looks == self.at:
+            self.meanwhile()
+        return claimed
+
+    @_claim.setter
+    def _claim(self, claim: Any) -> None:
+        self._claimed = claim
+
+    def end(self) -> None:
+        self.ends += 1
+
+
+def test_threads_that_shut_down_one_executor_do_not_end_the_nodes_of_the_next() -> None:
+    for look in itertools.count(1):
+        placement = Watched()
+        first, later = begun(placement), []
+
+        def meanwhile() -> None:
+            first.shutdown(cancel_futures=True)  # noqa: B023
+            later.append(begun(placement))  # noqa: B023
+
+        placement.meanwhile, placement.at = meanwhile, placement.looks + look
+        first.shutdown(cancel_futures=True)
+        if not later:
+            break
+        assert placement.ends == 1, f"at look {look}"
+        later[0].shutdown(cancel_futures=True)
+        assert placement.ends == 2
+    assert look > 1
 
 
 class Counted(Processes):
@@ -159,6 +218,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Ray:
     modules = {"ray": cluster, "ray.util.scheduling_strategies": None}
     monkeypatch.setattr("importlib.import_module", modules.__getitem__)
     monkeypatch.setattr(ray, "_LOOK_S", 0.01)
+    monkeypatch.setattr(ray, "_is_connection_made", False)
     return cluster
 
 
@@ -176,6 +236,25 @@ def test_a_placement_of_ray_connects_again_for_the_next_executor(cluster: Ray) -
         executor.shutdown(cancel_futures=True)
         assert not cluster.is_connected
     assert cluster.addresses == ["there:6379"] * 2
+
+
+def test_threads_that_use_ray_at_a_time_connect_once(cluster: Ray) -> None:
+    init, others = cluster.init, []
+
+    def is_free() -> None:
+        others.append(ray._connection_lock.acquire(blocking=False))
+
+    def watched(address: str, logging_level: str) -> None:
+        thread = threading.Thread(target=is_free)
+        thread.start()
+        thread.join()
+        init(address, logging_level)
+
+    cluster.init = watched  # type: ignore[method-assign]
+    on.ray()
+    on.ray()
+    assert others == [False], "another thread waits"
+    assert cluster.addresses == ["auto"]
 
 
 def test_placements_of_ray_share_a_connection_until_the_last_one_ends(cluster: Ray) -> None:
