@@ -54,6 +54,36 @@ def test_a_call_is_made_where_no_thread_can_start(monkeypatch: pytest.MonkeyPatc
     assert [outside.call("cancel", abs, -number) for number in (1, 2)] == [1, 2]
 
 
+def test_a_call_has_its_time_again_while_it_makes_progress() -> None:
+    goes_on = threading.Event()
+    steps: list[int] = []
+
+    def progress() -> int:
+        steps.append(len(steps))
+        if len(steps) > 3:
+            goes_on.set()
+        return len(steps)
+
+    outside = outside_calls.OutsideCalls("the client", {"register": CallLimit(0.001, 0.001)})
+    assert outside.call("register", goes_on.wait, progress=progress)
+    goes_on.clear()
+    with pytest.raises(TimeoutError, match=r"register\(\) of the client has not returned"):
+        outside.call("register", goes_on.wait, progress=lambda: 1)
+    goes_on.set()
+
+
+def test_a_cluster_that_hangs_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    trouble = cluster_trouble.ClusterTrouble("the Ray cluster", 1.0)
+    for seconds in (60, 130, 1000):
+        error = TimeoutError(f"nodes() of Ray has not returned for {seconds} s")
+        assert trouble.note(error, 60.0, has_node=True) == 1.0
+    assert len(caplog.records) == 1
+    assert "for 1000 s" in trouble.text
+    trouble.clear()
+    trouble.note(TimeoutError("nodes() of Ray has not returned for 60 s"), 60.0, has_node=True)
+    assert len(caplog.records) == 2, "it had answered"
+
+
 class DaskClient:
     """A client of a Dask cluster whose scheduler raises, or does not answer until the test ends."""
 
@@ -129,6 +159,31 @@ def test_the_end_does_not_wait_for_a_dask_cluster_and_explain_names_the_wait(
     client.is_over.set()
 
 
+def test_workers_of_dask_may_take_long_to_start_agents_while_nodes_join(
+    distributed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _limit(monkeypatch, dask, usual_s=0.001, only="register_plugin")
+    client, joined = DaskClient(), []
+    is_done = threading.Event()
+
+    def nodes(_: object) -> list[None]:
+        joined.append(None)
+        if len(joined) > 3:
+            is_done.set()
+        return list(joined)
+
+    monkeypatch.setattr("gristmill._nodes.view.ClientView.nodes", nodes)
+    monkeypatch.setattr(client, "register_plugin", lambda plugin, name: is_done.wait())
+    monkeypatch.setattr(dask.DaskNodes, "_run", lambda *_: None)
+    client.is_over.set()
+    executor = Executor(nodes=DaskNodes(client, 1))
+    future = executor.submit(calls.nothing)
+    assert is_done.is_set()
+    assert not future.done()
+    monkeypatch.undo()
+    executor.shutdown(cancel_futures=True)
+
+
 def test_explain_tells_of_a_dask_cluster_without_workers(distributed: None) -> None:
     client = DaskClient()
     client.is_over.set()
@@ -177,12 +232,14 @@ def shell(tmp_path: Path) -> list[str]:
     return [str(path)]
 
 
+@pytest.mark.usefixtures("bare_home")
 def test_commands_before_an_agent_do_not_take_its_key(shell: list[str]) -> None:
     placement = on.ssh(["one"], workers=1, shell=shell, worker_init="cat; cat >/dev/null")
     with Executor(nodes=placement) as executor:
         assert executor.submit(calls.same, 1).result() == 1
 
 
+@pytest.mark.usefixtures("bare_home")
 def test_explain_names_a_host_whose_agent_has_not_joined_and_it_is_given_up(
     shell: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ import time
 
 from gristmill import _options
 from gristmill._nodes.affinity import checked
-from gristmill._nodes.block_status import text_of
+from gristmill._nodes.block_status import is_same_trouble, text_of
 from gristmill._nodes.cluster_trouble import ClusterTrouble
 from gristmill._nodes.network import network_of
 from gristmill._nodes.outside_calls import CallLimit, OutsideCalls
@@ -90,8 +90,13 @@ class DaskNodes(CopiedPlacement):
         self._name = f"gristmill-{os.urandom(4).hex()}"
         kind = self.workers, self.network.group, self.cpu_affinity
         plugin = plugins.AgentPlugin(self.network.addresses(address), key, *kind)
+        register = functools.partial(self._dask.register_plugin, name=self._name)
         try:
-            self._ask("register_plugin", plugin, name=self._name)
+            # It returns once all workers have started their agents, which takes long on a large cluster. Agents that
+            # join show that it goes on.
+            self._calls.call(
+                "register_plugin", register, plugin, progress=lambda: len(self.client.nodes())
+            )
         except Exception as error:  # an exception that a worker of the cluster has raised
             self.client.give_up(
                 f"the workers of the Dask cluster start no agents: {text_of(error)}"
@@ -177,8 +182,9 @@ class DaskNodes(CopiedPlacement):
             for name, one in answers.items()
         }
         failures = [(name, text) for name, (text, _) in conditions.items() if text]
+        known = dict(self._failures)
         for name, text in failures:
-            if (name, text) not in self._failures:
+            if not is_same_trouble(text, known.get(name, "")):
                 _log.info("the worker %s has no agent: %s", name, text)
         self._failures = failures
         return bool(conditions) and all(is_alone for _, is_alone in conditions.values())

@@ -34,12 +34,16 @@ class CallLimit:
 
 
 class _Call:
-    """A call of one function."""
+    """A call of one function.
 
-    def __init__(self, name: str, limit_at: float, late: Callable[[Any], object] | None) -> None:
+    :param limit_s: the time for which it is waited for, seconds.
+    :param late: called with a result that comes after that time.
+    """
+
+    def __init__(self, name: str, limit_s: float, late: Callable[[Any], object] | None) -> None:
         self.name = name
         self.begun_at = time.monotonic()
-        self.limit_at = limit_at
+        self.limit_at = self.begun_at + limit_s
         self.late = late
         self.is_over = False
         self.is_abandoned = False
@@ -69,6 +73,7 @@ class OutsideCalls:
         *arguments: Any,
         late: Callable[[Any], object] | None = None,
         waits: bool = False,
+        progress: Callable[[], object] = lambda: None,
     ) -> Any:
         """Calls a function and returns its result.
 
@@ -77,6 +82,8 @@ class OutsideCalls:
         :param name: the name of the method, which has a limit.
         :param late: called with the result of a call that returns after its time.
         :param waits: whether to wait for the end of an earlier call first.
+        :param progress: returns how far the call is: while its results differ, the time begins again, but not once the
+            executor ends.
         """
         limit = self._limits[name]
         with self._condition:
@@ -85,7 +92,7 @@ class OutsideCalls:
             if self._pending is not None and not (self._is_ending and limit.is_last):
                 raise TimeoutError(self._in_words(self._pending))
             limit_s = limit.last_s if self._is_ending else limit.usual_s
-            call = self._pending = _Call(name, time.monotonic() + limit_s, late)
+            call = self._pending = _Call(name, limit_s, late)
         thread = threading.Thread(
             target=self._run, args=(call, function, arguments), name="gristmill-ask", daemon=True
         )
@@ -94,20 +101,29 @@ class OutsideCalls:
         except RuntimeError:
             # The interpreter is ending, or the process has as many threads as it may: the call has no limit then.
             self._run(call, function, arguments)
-        self._await(call)
+        self._await(call, limit.usual_s, progress)
         if isinstance(call.error, Exception):
             raise call.error
         if call.error is not None:  # SystemExit must not end the thread that asks
             raise RuntimeError(f"{name}() raised {call.error!r}") from call.error
         return call.result
 
-    def _await(self, call: _Call) -> None:
-        with self._condition:
-            while not call.is_over and time.monotonic() < call.limit_at:
-                self._condition.wait(call.limit_at - time.monotonic())
-            call.is_abandoned = not call.is_over
-        if call.is_abandoned:
-            raise TimeoutError(self._in_words(call))
+    def _await(self, call: _Call, usual_s: float, progress: Callable[[], object]) -> None:
+        """Waits for the end of a call. Abandons it, and raises ``TimeoutError``, after its time without progress."""
+        last = progress()
+        while True:
+            with self._condition:
+                while not call.is_over and time.monotonic() < call.limit_at:
+                    self._condition.wait(call.limit_at - time.monotonic())
+            now = progress()
+            with self._condition:
+                if call.is_over:
+                    return
+                call.is_abandoned = now == last or self._is_ending
+                call.limit_at = time.monotonic() + usual_s
+            if call.is_abandoned:
+                raise TimeoutError(self._in_words(call))
+            last = now
 
     def _run(self, call: _Call, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         try:
