@@ -67,7 +67,7 @@ def dask(
 def hosts(*addresses: str, key: str | os.PathLike[str] | None = None) -> Placement:
     """Uses agents that run already and listen.
 
-    :param addresses: the addresses of the agents, each ``host:port``.
+    :param addresses: the addresses of the agents, each ``host:port``, as in ``n1:7700`` or ``[fd00::1]:7700``.
     :param key: the file with the client's key; by default the one that ``GRISTMILL_CLIENT_KEY`` names. Without either,
         this function raises ``ValueError``.
 

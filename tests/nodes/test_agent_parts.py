@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from gristmill._nodes import affinity, key_input
-from gristmill._nodes.addresses import all_addresses, reachable_at
 from gristmill._nodes.command import AgentCommand
 from gristmill._nodes.pauses import Pauses
 from gristmill._nodes.probe import find_reachable
@@ -136,17 +135,6 @@ def test_the_address_that_answers_is_found() -> None:
         closed = f"127.0.0.1:{silent.getsockname()[1]}"
         there = f"127.0.0.1:{listener.getsockname()[1]}"
         assert find_reachable([closed, "no-such-host.invalid:1", there], 10.0) == there
-        assert find_reachable([closed], 0.0) is None
-
-
-def test_the_loopback_is_the_last_address_to_be_tried() -> None:
-    found = all_addresses()
-    assert found[-1] == "127.0.0.1"
-    assert reachable_at(7, interface="lo") == ["127.0.0.1:7"]
-    assert reachable_at(7, address="door.example") == ["door.example:7"]
-    assert reachable_at(7) == [f"{address}:7" for address in found]
-    with pytest.raises(ValueError, match="interface moon0"):
-        reachable_at(7, interface="moon0")
 
 
 class Running(SupervisedProcess):

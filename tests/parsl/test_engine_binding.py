@@ -120,9 +120,15 @@ def test_fields_reach_the_provider_and_its_blocks() -> None:
     assert "/opt/python -P -m" in command
     assert "--accelerators list:0:1" in command
     assert "--group rack1" in command
-    assert placement.listen == "0.0.0.0:7700"
+    assert placement.listen == "[::]:7700"
     assert "GRISTMILL_NODE_KEY=secret" in command
     assert "launcher='another'" in repr(executor)
+
+
+@pytest.mark.parametrize("field", [{"address": "10.0.0.1:7700"}, {"interface": ""}])
+def test_where_nodes_find_the_program_is_checked_at_once(field: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(field))):
+        GristmillExecutor(provider=fake_provider(), **field)
 
 
 def test_a_launcher_of_the_providers_stays_if_no_other_is_given() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gristmill.parsl import File
+from gristmill.parsl._kernel.staging import rsync
 from gristmill.parsl.data_provider.rsync import RSyncStaging
 from gristmill.parsl.data_provider.staging import StagingError
 
@@ -40,6 +41,25 @@ def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StandInKernel:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     return kernel_of(monkeypatch, str(tmp_path / "work"), [RSyncStaging("ann@host")])
+
+
+@pytest.mark.parametrize(
+    ("host", "written"),
+    [
+        ("ann@fd00::1", "ann@[fd00::1]"),
+        ("fd00::1", "[fd00::1]"),
+        ("ann@[fd00::1]", "ann@[fd00::1]"),
+        ("ann@host", "ann@host"),
+    ],
+)
+def test_a_host_may_be_an_address_of_ipv6(
+    host: str, written: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    copies: list[str] = []
+    monkeypatch.setattr(rsync, "_rsync", lambda *names: copies.extend(names))
+    file = File(str(tmp_path / "a"))
+    rsync.HostCopy(host).fetch(file)
+    assert copies[0] == f"{written}:{file.path}"
 
 
 def text_of(file: File) -> str:

@@ -24,7 +24,7 @@ pub enum AgentExit {
     Finished,
     /// The agent had no lease for too long. The text says what failed last.
     Idle(String),
-    /// None of the clients that the agent joins will ever use it. The text says what failed last.
+    /// The client that the agent joins will never use it. The text says what failed last.
     Refused(String),
 }
 
@@ -51,8 +51,9 @@ impl Agent {
     pub fn new(options: AgentOptions) -> Result<Self, HandshakeServerError> {
         let identity = Identity::of_node(&options.key);
         let sibling = Identity::of_sibling(&options.key);
-        let reception = HandshakeServer::new(identity, options.listen, &options.join)?;
-        let (joins, listens) = (!options.join.is_empty(), options.listen.is_some());
+        let (joins, listens) = (!options.join.is_empty(), !options.listen.is_empty());
+        let dial = if joins { vec![options.join] } else { Vec::new() };
+        let reception = HandshakeServer::new(identity, &options.listen, &dial)?;
         let AgentOptions { python, engine, name, capacity, affinity, labels, .. } = options;
         let AgentOptions { walltime, drain_time, patience, prepare, .. } = options;
         let (ends_at, memory) = (end_of(walltime), capacity.memory);

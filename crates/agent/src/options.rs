@@ -29,9 +29,10 @@ pub type ClientOptionsFactory =
 pub struct AgentOptions {
     /// The key with which the nodes of the fleet authenticate.
     pub key: NodeKey,
-    /// Address at which clients reach this node; none: the node has only the clients that it joins.
-    pub listen: Option<SocketAddr>,
-    /// Addresses of the clients that the node joins, as `host:port`.
+    /// Addresses at which clients reach this node, of which the first possible one is used; none: the node has only the client
+    /// that it joins.
+    pub listen: Vec<SocketAddr>,
+    /// Addresses of the client that the node joins, as `host:port`, in the order in which they are tried; none: it joins none.
     pub join: Vec<String>,
     /// Version of this interpreter, as in `3.11`.
     pub python: String,

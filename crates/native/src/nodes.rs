@@ -71,12 +71,10 @@ fn versions(py: Python<'_>) -> (String, String) {
     (format!("{}.{}", python.major, python.minor), engine.to_owned())
 }
 
-fn address(text: &str) -> PyResult<SocketAddr> {
-    let found = resolve(text).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    found
-        .first()
-        .copied()
-        .ok_or_else(|| PyValueError::new_err(format!("{text} resolves to no address")))
+/// Returns the addresses to listen at for a text `host:port`; none without a text.
+fn addresses(text: Option<&str>) -> PyResult<Vec<SocketAddr>> {
+    let Some(text) = text else { return Ok(Vec::new()) };
+    resolve(text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 fn nanoseconds(seconds: f64) -> u64 {
@@ -144,7 +142,7 @@ impl Engine {
             program: directory,
             worker_environment: worker_environment.as_bytes().to_vec(),
         };
-        let listen = listen.map(address).transpose()?;
+        let listen = addresses(listen)?;
         let key = fleet.client.clone();
         let ends_at_ns = end_of(duration_s);
         let on_event = event_callback(on_event);
@@ -335,7 +333,7 @@ pub fn run_agent(
         key: NodeKey::parse(key).map_err(|error| {
             error::coded(py, PyValueError::new_err(error.to_string()), error.code())
         })?,
-        listen: listen.map(address).transpose()?,
+        listen: addresses(listen)?,
         join,
         python,
         engine,

@@ -46,5 +46,5 @@ pub use session::{
 pub use sleeper::{Interest, Ready, Sleeper, WakeReason, Waker};
 pub use tcp::{
     Accepted, Connector, HANDSHAKE_COUNT_MAX, Handshake, HandshakeProgress, Listener, TcpChannel,
-    resolve,
+    numeric, resolve,
 };

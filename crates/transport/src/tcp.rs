@@ -9,7 +9,7 @@ mod opening;
 mod secure;
 mod socket;
 
-pub use address::resolve;
+pub use address::{numeric, resolve};
 pub use connector::Connector;
 pub use handshake::{Handshake, HandshakeProgress};
 pub use listener::{Accepted, HANDSHAKE_COUNT_MAX, Listener};

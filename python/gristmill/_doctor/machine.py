@@ -155,11 +155,19 @@ def _forks() -> Finding:
     )
 
 
+def _listen() -> socket.socket:
+    """Returns a socket that listens as a client does: for both families, and for IPv4 alone without IPv6."""
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", 0))
+
+
 def network() -> Iterator[Finding]:
     """Checks whether nodes could join a client here."""
     try:
-        with socket.create_server(("0.0.0.0", 0)) as server:
-            yield ok("ports", f"can listen, for example at {server.getsockname()[1]}")
+        with _listen() as server:
+            both = " of IPv6 and of IPv4" if server.family == socket.AF_INET6 else " of IPv4"
+            yield ok("ports", f"can listen, for example at {server.getsockname()[1]}{both}")
     except OSError as error:
         yield bad("ports", f"cannot listen: {error}: let nodes listen, and dial them")
     name = socket.gethostname()

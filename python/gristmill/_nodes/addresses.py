@@ -3,54 +3,87 @@
 from __future__ import annotations
 
 import concurrent.futures
-import fcntl
+import errno
+import os
 import socket
-import struct
+
+from gristmill._nodes.endpoint import host_of, joined, split
+from gristmill._nodes.interfaces import interface_addresses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: ``SIOCGIFADDR`` of Linux: the request for the IPv4 address of a network interface.
-_GET_ADDRESS = 0x8915
-#: The size of the kernel's ``ifreq``, and of the name in it without the final null byte, bytes.
-_REQUEST_SIZE, _NAME_SIZE = 256, 15
 #: The longest wait for the name service, seconds. A name without an answer by then counts as known.
 _LOOKUP_S = 5.0
 #: The number of names that are looked up at the same time.
 _LOOKUPS_MAX = 32
+#: Addresses of the documentation networks (RFC 5737, RFC 3849), by which routes to other networks are found.
+_ELSEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 
 
-def address_of_interface(name: str) -> str:
-    """Returns the IPv4 address of a network interface such as ``eth0``. Raises ``OSError`` if it has none."""
-    request = struct.pack(f"{_REQUEST_SIZE}s", name.encode()[:_NAME_SIZE])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        answer = fcntl.ioctl(sock.fileno(), _GET_ADDRESS, request)
-    return socket.inet_ntoa(answer[20:24])
+def addresses_of_interface(name: str) -> list[str]:
+    """Returns the addresses of a network interface such as ``eth0`` that other machines can use, those of IPv4 first.
+
+    Raises ``OSError`` if there is no such interface, or if it has no such address.
+    """
+    socket.if_nametoindex(name)
+    found = [one for one in interface_addresses() if one.interface == name]
+    usable = sorted((one for one in found if not one.is_of_link), key=lambda one: one.is_fleeting)
+    if not usable:
+        why = os.strerror(errno.EADDRNOTAVAIL)
+        if found:
+            why = "its addresses are valid on one link only: give one with address=, and the nodes' interface after a %"
+        raise OSError(errno.EADDRNOTAVAIL, why)
+    return [one.host for one in sorted(usable, key=lambda one: one.is_ipv6)]
 
 
 def address_of_route() -> str:
-    """Returns the source address of traffic to other networks; sends nothing. Raises ``OSError`` without a route."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        # An address of the documentation network (RFC 5737): connecting a datagram socket only looks up the route.
-        sock.connect(("192.0.2.1", 9))
+    """Returns the source address of traffic to other networks, of IPv6 if there is no route of IPv4.
+
+    Sends nothing. Raises ``OSError`` without a route.
+    """
+    try:
+        return _source(socket.AF_INET)
+    except OSError:
+        return _source(socket.AF_INET6)
+
+
+def _source(family: socket.AddressFamily) -> str:
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:
+        # Connecting a datagram socket only looks up the route.
+        sock.connect((_ELSEWHERE[family], 9))
         address: str = sock.getsockname()[0]
     return address
 
 
 def all_addresses() -> list[str]:
-    """Returns the IPv4 addresses of all interfaces: the address of the default route first, the loopback's last."""
-    found = []
-    for _, name in socket.if_nameindex():
+    """Returns the addresses of all interfaces that other machines can use, and those of the loopback, which come last.
+
+    The addresses of the default routes come first, that of IPv4 before that of IPv6.
+    """
+    likely = []
+    for family in _ELSEWHERE:
         try:
-            found.append(address_of_interface(name))
+            likely.append(_source(family))
         except OSError:
             continue
     try:
-        likely = address_of_route()
+        found = [one for one in interface_addresses() if not one.is_of_link]
+    except OSError:  # a container's filter
+        return [*likely, loopback()]
+    found.sort(key=lambda one: (one.is_loopback, one.host not in likely, one.is_fleeting))
+    return list(dict.fromkeys(one.host for one in found))
+
+
+def loopback() -> str:
+    """Returns the address of the loopback interface: that of IPv4, unless the machine has none."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.bind(("127.0.0.1", 0))
     except OSError:
-        likely = ""
-    return sorted(dict.fromkeys(found), key=lambda one: (one.startswith("127."), one != likely))
+        return "::1"
+    return "127.0.0.1"
 
 
 def reachable_at(port: int, address: str | None = None, interface: str | None = None) -> list[str]:
@@ -59,13 +92,14 @@ def reachable_at(port: int, address: str | None = None, interface: str | None = 
     Raises ``ValueError`` if the interface has no address.
     """
     if address is not None:
-        return [f"{address}:{port}"]
+        return [joined(host_of(address), port)]
     if interface is not None:
         try:
-            return [f"{address_of_interface(interface)}:{port}"]
+            found = addresses_of_interface(interface)
         except OSError as error:
             raise ValueError(f"interface {interface} has no address: {error}") from error
-    return [f"{one}:{port}" for one in all_addresses()]
+        return [joined(one, port) for one in found]
+    return [joined(one, port) for one in all_addresses()]
 
 
 def unknown_names(addresses: Sequence[str]) -> list[str]:
@@ -81,11 +115,10 @@ def unknown_names(addresses: Sequence[str]) -> list[str]:
 
 def _look_up(address: str) -> str:
     """Returns the reason why the host of an address cannot be resolved, or an empty text if it can."""
-    host, _, port = address.rpartition(":")
     try:
-        socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+        socket.getaddrinfo(*split(address), type=socket.SOCK_STREAM)
     except OSError as error:
         return error.strerror or str(error)
-    except (UnicodeError, OverflowError) as error:
+    except UnicodeError as error:
         return str(error)
     return ""

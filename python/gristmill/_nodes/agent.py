@@ -9,8 +9,8 @@ import socket
 import sys
 import time
 
-from gristmill._nodes import walltime
-from gristmill._nodes.command import HOST, IN_VAIN, RANK, REFUSED
+from gristmill._nodes import endpoint, walltime
+from gristmill._nodes.command import HOST, IN_VAIN, RANK, REFUSED, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,10 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--join",
         action="append",
         default=[],
+        type=endpoint.argument,
         metavar="HOST:PORT",
         help="address of the client to join; with several addresses, the agent uses one that it can reach",
     )
-    add("--listen", metavar="HOST:PORT", help="address at which clients reach this node")
+    add(
+        "--listen",
+        type=endpoint.listening_argument,
+        metavar="HOST:PORT",
+        help="address at which clients reach this node; [::]:PORT is every one that it has",
+    )
     add(
         "--key",
         metavar="FILE",
@@ -45,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "$GRISTMILL_NODE_KEY holds it if not given",
     )
     add("--leash", action="store_true", help="ends when its standard input does")
-    names = f"%{HOST} is its host name, %{RANK} the number of its rank"
+    names = f"%{HOST} is its host name, %{RANK} the number of its rank, %%%% a percent sign"
     add("--name", default=HOST, help=f"name of this node; {names}")
     add(
         "--label",
@@ -135,7 +141,7 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     from gristmill._nodes import key_input, share
     from gristmill._nodes.parts import rank
 
-    name = options.name.replace(HOST, socket.gethostname()).replace(RANK, str(rank()))
+    name = name_of(options.name, socket.gethostname(), rank())
     try:
         key = key_input.read_key(options.key)
         part = share.measure(options)
@@ -151,10 +157,10 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     patience = options.patience
     if patience is None and options.join:
         patience = _PATIENCE_S
-    join = _choose(options.join, patience)
-    if join is None:
-        nowhere = f"no client answers at {', '.join(options.join)}"
-        print(f"gristmill node {name}: gave up: {nowhere}", file=sys.stderr)
+    try:
+        join = _sorted(options.join, patience)
+    except ConnectionError as error:
+        print(f"gristmill node {name}: gave up: no client answers: {error}", file=sys.stderr)
         return IN_VAIN
     if patience is not None:
         patience = max(0.0, patience - (time.monotonic() - begun_at))
@@ -202,14 +208,17 @@ def _drain(options: argparse.Namespace) -> float:
     return _LEASHED_DRAIN_S if options.leash else _DRAIN_S
 
 
-def _choose(addresses: list[str], patience_s: float | None) -> list[str] | None:
-    """Returns the addresses to join: the first reachable one, or ``None``. A single address is not probed."""
+def _sorted(addresses: list[str], patience_s: float | None) -> list[str]:
+    """Returns the addresses to join, of which the first one can be reached. A single address is not probed.
+
+    The others stay, because another program may answer at the first one. Raises ``ConnectionError`` if none is reached.
+    """
     if len(addresses) < 2:
         return addresses
     from gristmill._nodes.probe import find_reachable
 
     found = find_reachable(addresses, patience_s)
-    return None if found is None else [found]
+    return [found, *(one for one in addresses if one != found)]
 
 
 def _labels(options: argparse.Namespace) -> str:
@@ -237,7 +246,7 @@ def _serve(
 
     def opened(address: str | None) -> None:
         if not options.quiet:
-            where = f"listens at {address}" if address else f"joins {', '.join(join)}"
+            where = f"listens at {address}" if address else f"joins {join[0]}"
             print(f"gristmill node {name}: {where}", file=sys.stderr, flush=True)
 
     os.environ.update({**part.environment, _VARIABLE: name})

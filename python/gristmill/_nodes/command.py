@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from gristmill import _starting
 
@@ -24,6 +25,18 @@ UNKNOWN_HOST = -1
 
 #: The placeholders for the node's host name and for the number of its rank in the name of an agent.
 HOST, RANK = "%h", "%r"
+_PLACEHOLDERS = re.compile(r"%[hr%]")
+
+
+def literal(name: str) -> str:
+    """Returns the form of a name in a command in which nothing of it is a placeholder, as in ``fe80::1%hsn0``."""
+    return name.replace("%", "%%")
+
+
+def name_of(form: str, host: str, rank: object) -> str:
+    """Returns a node's name, in which placeholders are replaced; ``%%`` stands for a percent sign."""
+    meanings = {HOST: host, RANK: str(rank), "%%": "%"}
+    return _PLACEHOLDERS.sub(lambda found: meanings[found[0]], form)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +51,7 @@ class AgentCommand:
     python: str | None = None
     #: True if the agent runs on this machine. By default it then needs the variables of ``_starting.variables()``.
     is_here: bool = False
-    #: The name of the node, with the placeholders ``%h`` and ``%r``.
+    #: The name of the node, with the placeholders ``%h`` and ``%r``; see ``literal``.
     name: str = HOST
     #: The number of workers to offer; by default the number of cores.
     workers: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from gristmill import _starting
-from gristmill._nodes.command import AgentCommand
+from gristmill._nodes.command import AgentCommand, literal
 from gristmill._nodes.supervised_process import SupervisedProcess
 from gristmill._nodes.supervisor import Supervisor
 
@@ -51,7 +51,7 @@ class HostedAgent:
             join,
             key="-",
             is_here=True,
-            name=name,
+            name=literal(name),
             workers=workers,
             group=group,
             cpu_affinity=cpu_affinity,

@@ -8,7 +8,7 @@ from gristmill._nodes.command import AgentCommand
 from gristmill._nodes.groups import group_of
 from gristmill._nodes.network import network_of
 from gristmill._nodes.parts import Part
-from gristmill._nodes.placement import CopiedPlacement, port_of
+from gristmill._nodes.placement import CopiedPlacement, opened
 from gristmill._nodes.supervised_process import SupervisedProcess
 from gristmill._nodes.supervisor import Supervisor
 
@@ -64,7 +64,7 @@ class LocalNodes(CopiedPlacement):
 
     def start(self, address: str | None, key: str) -> None:
         """Starts the agents. They end with this process, however it ends."""
-        join = f"127.0.0.1:{port_of(address)}"
+        join = opened(address)
         posts = [self._post(number, join, key) for number in range(self.count)]
         view = self.client
         self.supervisor = Supervisor(

@@ -11,6 +11,8 @@ import threading
 import time
 import weakref
 
+from gristmill._nodes.endpoint import is_numeric
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -120,8 +122,7 @@ def _of_trust(known: _Known, name: str) -> tuple[int, str]:
 
 def is_awaited(placement: Placement, whom: str) -> bool:
     """Returns whether the client expects this peer. An unnamed peer at a listening port may be any stranger."""
-    is_nameless = whom.rpartition(":")[2].isdigit()
-    return not is_nameless or placement.listen is None or whom in placement.dial
+    return not is_numeric(whom) or placement.listen is None or whom in placement.dial
 
 
 def report(executor: Executor) -> None:

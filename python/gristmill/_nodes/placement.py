@@ -46,8 +46,9 @@ class Placement(abc.ABC):
     each other executor. A placement of your own raises ``ValueError`` then.
     """
 
-    #: The address at which agents join the client, as ``host:port``; ``None`` if the client dials them.
-    listen: str | None = "0.0.0.0:0"
+    #: The address at which agents join the client, as ``host:port``; ``None`` if the client dials them. ``[::]`` is
+    #: every address of this machine, of IPv6 and of IPv4.
+    listen: str | None = "[::]:0"
     #: The addresses of agents that listen themselves, as ``host:port``.
     dial: Sequence[str] = ()
     #: The number of agents with different names that there can be at a time; ``None`` if unknown. Once no worker can be
@@ -132,6 +133,11 @@ if hasattr(os, "register_at_fork"):
 
 def port_of(address: str | None) -> int:
     """Returns the port of a listening address."""
+    return int(opened(address).rpartition(":")[2])
+
+
+def opened(address: str | None) -> str:
+    """Returns the listening address. Raises ``ValueError`` if there is none."""
     if address is None:
         raise ValueError("this placement needs an address where agents join")
-    return int(address.rpartition(":")[2])
+    return address

@@ -7,10 +7,10 @@ import random
 from gristmill import _options
 from gristmill._nodes import shell
 from gristmill._nodes.affinity import checked
-from gristmill._nodes.command import AgentCommand
+from gristmill._nodes.command import AgentCommand, literal
 from gristmill._nodes.groups import group_of
 from gristmill._nodes.network import network_of
-from gristmill._nodes.placement import CopiedPlacement, port_of
+from gristmill._nodes.placement import CopiedPlacement, opened
 from gristmill._nodes.supervised_process import SupervisedProcess
 from gristmill._nodes.supervisor import Supervisor
 
@@ -128,12 +128,12 @@ class SshNodes(CopiedPlacement):
         if not self.reverse:
             command_here = self._command(host, self.network.addresses(address), group)
             return SupervisedProcess(host, command_here, line=key, unknown_host=_UNKNOWN_HOST)
-        port = port_of(address)
+        here = opened(address)
 
         def command() -> list[str]:
             # Another port each time, because other processes of the host may have taken the last one.
             there = f"127.0.0.1:{random.choice(_FORWARD_PORTS)}"
-            forward = [*_FORWARD_OPTIONS, "-R", f"{there}:127.0.0.1:{port}"]
+            forward = [*_FORWARD_OPTIONS, "-R", f"{there}:{here}"]
             return self._command(host, [there], group, forward)
 
         return SupervisedProcess(host, command, line=key, unknown_host=_UNKNOWN_HOST)
@@ -146,7 +146,7 @@ class SshNodes(CopiedPlacement):
             join,
             key="-",
             python=self.python,
-            name=_name_of(host),
+            name=literal(_name_of(host)),
             workers=self.workers,
             group=group,
             cpu_affinity=self.cpu_affinity,

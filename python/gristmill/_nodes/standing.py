@@ -6,7 +6,7 @@ import os
 
 from gristmill import _options
 from gristmill._nodes.addresses import unknown_names
-from gristmill._nodes.network import PORT_MAX
+from gristmill._nodes.endpoint import checked
 from gristmill._nodes.placement import CopiedPlacement
 
 TYPE_CHECKING = False
@@ -30,10 +30,7 @@ class StandingNodes(CopiedPlacement):
         dial = _options.texts("addresses", dial, "texts HOST:PORT")
         dial = _options.distinct_names("addresses", dial)
         for address in dial:
-            host, _, port = address.rpartition(":")
-            is_number = port.isascii() and port.isdigit()
-            if not host or not is_number or not 1 <= int(port[:6]) <= PORT_MAX:
-                raise ValueError(f"addresses: {_options.shown(address)} is not HOST:PORT")
+            checked("addresses", address)
         if key is not None and not isinstance(key, (str, os.PathLike)):
             raise TypeError(f"key must be the path of a file, not {_options.shown(key)}")
         path = key or os.environ.get(KEY_VARIABLE)

@@ -49,12 +49,9 @@ pub trait BlobHome: LinkHome<Port: BlobPort> {
     fn is_asked_for(&self, task: TaskId) -> bool;
 
     /// Returns the address where other nodes can fetch a peer's blobs: the IP address of the peer's link, with the port of
-    /// its blob server. Returns `None` if the link has no IP address.
+    /// its blob server. Returns `None` if the link has no IP address that means the same on other nodes.
     fn blob_server_address(&self, peer: PeerId, port: u16) -> Option<String> {
-        let channel = self.links().get(peer)?.channel()?;
-        let mut address: SocketAddr = channel.peer().parse().ok()?;
-        address.set_port(port);
-        Some(address.to_string())
+        address_for_others(self.links().get(peer)?.channel()?.peer(), port)
     }
 
     /// Returns the blob tables.
@@ -65,5 +62,32 @@ pub trait BlobHome: LinkHome<Port: BlobPort> {
     /// Returns a read-only view of the blob tables.
     fn blob_look(&self) -> BlobPartsRef<'_> {
         self.port().blob_look()
+    }
+}
+
+/// Returns a peer's address with another port, or `None` if it is no address, or one of IPv6 that is valid on one link only,
+/// because its scope is an interface of this machine.
+fn address_for_others(peer: &str, port: u16) -> Option<String> {
+    let mut address: SocketAddr = peer.parse().ok()?;
+    if let SocketAddr::V6(of_link) = &address
+        && of_link.ip().is_unicast_link_local()
+    {
+        return None;
+    }
+    address.set_port(port);
+    Some(address.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_told_addresses_that_mean_the_same_everywhere() {
+        let told = |peer| address_for_others(peer, 7);
+        assert_eq!(told("10.0.0.1:5000").as_deref(), Some("10.0.0.1:7"));
+        assert_eq!(told("[fd00::1]:5000").as_deref(), Some("[fd00::1]:7"));
+        assert_eq!(told("[fe80::1%2]:5000"), None);
+        assert_eq!(told("a pipe"), None);
     }
 }

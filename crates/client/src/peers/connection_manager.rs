@@ -26,8 +26,8 @@ pub type NodeEventCallback = Box<dyn Fn(&str, &str) + Send>;
 pub struct ConnectionManagerOptions {
     /// The client's key of its fleet.
     pub key: ClientKey,
-    /// Address at which nodes may join; port 0 is any.
-    pub listen: Option<SocketAddr>,
+    /// Addresses at which nodes may join, of which the first possible one is used; port 0 is any. Empty if nodes do not join.
+    pub listen: Vec<SocketAddr>,
     /// Addresses of nodes that listen themselves, as `host:port`.
     pub dial: Vec<String>,
     /// Lease request that every node receives; the lease's number is filled in.
@@ -122,7 +122,8 @@ impl ConnectionManager {
         options: ConnectionManagerOptions,
     ) -> Result<Self, HandshakeServerError> {
         let identity = Identity::of_client(&options.key);
-        let server = HandshakeServer::new(identity, options.listen, &options.dial)?;
+        let dial: Vec<_> = options.dial.iter().map(|address| vec![address.clone()]).collect();
+        let server = HandshakeServer::new(identity, &options.listen, &dial)?;
         let ends_at_ns = options.ends_at_ns;
         let shared = SharedState {
             last_failures: Vec::new(),

@@ -1,4 +1,5 @@
-//! Schedule of the addresses that are dialled: times, leases, pauses after failures, and addresses that are given up.
+//! Schedule of the hosts that are dialled: times, leases, pauses after failures, and hosts that are given up. A host is known
+//! by its first address.
 
 use super::handshake_failure::HandshakeFailure;
 
@@ -53,16 +54,16 @@ pub struct Dials(Vec<Dial>);
 impl Dials {
     /// Creates the schedule, in which all addresses are due at once.
     #[must_use]
-    pub fn new(addresses: &[String]) -> Self {
-        let entry = |address: &String| Dial {
-            address: address.clone(),
+    pub fn new(hosts: &[Vec<String>]) -> Self {
+        let entry = |texts: &Vec<String>| Dial {
+            address: texts.first().cloned().unwrap_or_default(),
             next_at: 0,
             pause_ns: REDIAL_NS.0,
             lease: 0,
             is_under_way: false,
             is_given_up: false,
         };
-        Self(addresses.iter().map(entry).collect())
+        Self(hosts.iter().map(entry).collect())
     }
 
     /// Returns the index of an address to dial now, and the lease to resume, where 0 is none. Each due address is returned
@@ -160,7 +161,7 @@ mod tests {
 
     /// Returns the schedule of one address that was dialled at 0 and has given lease 7.
     fn linked() -> Dials {
-        let mut dials = Dials::new(&["there".to_owned()]);
+        let mut dials = Dials::new(&[vec!["there".to_owned()]]);
         assert_eq!(dials.next_due(0), Some((0, 0)));
         dials.met(Some(0));
         dials.keep(Some(0), 7);
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_meeting_that_would_always_fail_is_tried_once() {
-        let mut dials = Dials::new(&["a".to_owned(), "b".to_owned()]);
+        let mut dials = Dials::new(&[vec!["a".to_owned()], vec!["b".to_owned()]]);
         assert_eq!((dials.next_due(0), dials.next_due(0)), (Some((0, 0)), Some((1, 0))));
         dials.failed(0, &HandshakeFailure::passing("no process listens there"), 0);
         dials.failed(1, &HandshakeFailure::lasting("another key"), 0);

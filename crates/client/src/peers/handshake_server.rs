@@ -16,7 +16,7 @@ use gristmill_wire::peer::{Greeting, MessageKind};
 use super::dials::Dials;
 use super::handshake::{HandshakeChannel, HandshakeEvent, PeerHandshake};
 use super::handshake_failure::HandshakeFailure;
-use super::names::Names;
+use super::names::{Names, NextAddress};
 
 /// Time limit of a handshake, from the first packet to the lease, nanoseconds.
 const MEETING_NS: u64 = 10_000_000_000;
@@ -71,8 +71,11 @@ pub trait Host<M = PeerHandshake> {
         now: u64,
     ) -> HandshakeNext<M>;
 
-    /// Handles the failure of a handshake, or of an attempt to start one. `whom` is the name or address of the other end, and
-    /// `dial` the index of the address if it was dialled.
+    /// Handles the end of the failures at a host that was dialled, which has answered; `whom` is its first address.
+    fn answered(&mut self, _whom: &str) {}
+
+    /// Handles the failure of a handshake, or of an attempt to start one. `whom` is the name of the other end, or the first
+    /// address of the host if it was dialled, else its address; `dial` is the index of the host if it was dialled.
     fn failed(&mut self, whom: &str, dial: Option<usize>, failure: &HandshakeFailure, now: u64);
 }
 
@@ -84,7 +87,7 @@ pub struct HandshakeServer {
     sleeper: Sleeper,
     handshakes: HashMap<u64, PendingHandshake>,
     next_token: u64,
-    /// The addresses that are dialled.
+    /// The hosts that are dialled.
     pub dials: Dials,
     names: Names,
     /// True if as many handshakes are under way as the listener allows.
@@ -92,18 +95,19 @@ pub struct HandshakeServer {
 }
 
 impl HandshakeServer {
-    /// Creates a server that listens at `listen`, if it is given, and dials the addresses in `dial`.
+    /// Creates a server that listens at the first possible address of `listen`, if there are any, and dials the hosts in
+    /// `dial`, each of which has one or more texts `host:port`.
     ///
     /// # Errors
-    /// Returns an error if the address cannot be listened at, or if the system has no descriptors left.
+    /// Returns an error if no address can be listened at, or if the system has no descriptors left.
     pub fn new(
         identity: Identity,
-        listen: Option<SocketAddr>,
-        dial: &[String],
+        listen: &[SocketAddr],
+        dial: &[Vec<String>],
     ) -> Result<Self, HandshakeServerError> {
         let listener = match listen {
-            Some(address) => Some(Listener::bind(address, identity.clone())?),
-            None => None,
+            [] => None,
+            addresses => Some(Listener::bind_first(addresses, &identity)?),
         };
         let sleeper = Sleeper::new()?;
         if let Some(listener) = &listener {
@@ -112,7 +116,7 @@ impl HandshakeServer {
         Ok(Self {
             connector: Connector::new(identity),
             listener,
-            names: Names::new(dial.len(), sleeper.waker()),
+            names: Names::new(dial, sleeper.waker()),
             sleeper,
             handshakes: HashMap::new(),
             next_token: 0,
@@ -200,7 +204,7 @@ impl HandshakeServer {
             }
         }
         while let Some((dial, lease)) = self.dials.next_due(now) {
-            let address = self.names.next(dial, self.dials.address(dial));
+            let address = self.names.next(dial);
             // The dial goes on when the name was looked up.
             let Some(address) = address else { continue };
             match self.connector.connect(address, now + MEETING_NS) {
@@ -212,15 +216,23 @@ impl HandshakeServer {
 
     fn dial_failed(&mut self, dial: usize, error: &ChannelError, host: &mut impl Host, now: u64) {
         let failure = HandshakeFailure::of_channel(error, true);
-        self.failed_at(dial, &failure, now);
+        let failure = self.failed_at(dial, &failure, now);
         host.failed(self.dials.address(dial), Some(dial), &failure, now);
     }
 
-    /// Handles a failure at an address: the next dial uses another address of the name, if it has several. After a final
-    /// failure there is no next dial.
-    fn failed_at(&mut self, dial: usize, failure: &HandshakeFailure, now: u64) {
-        self.names.failed(dial, self.dials.address(dial));
-        self.dials.failed(dial, failure, now);
+    /// Handles a failure at an address: another address of the host is dialled at once, if there is one. A failure is final
+    /// only if no address of the host is left, and there is no next dial then. Returns the failure of the host.
+    fn failed_at(&mut self, dial: usize, failure: &HandshakeFailure, now: u64) -> HandshakeFailure {
+        match self.names.failed(dial, failure) {
+            NextAddress::Another(text) => {
+                self.dials.try_now(dial, now);
+                HandshakeFailure::passing(text)
+            }
+            NextAddress::Exhausted(failure) => {
+                self.dials.failed(dial, &failure, now);
+                failure
+            }
+        }
     }
 
     fn enter(&mut self, handshake: Handshake, dial: Option<usize>, lease: u64, now: u64) {
@@ -277,17 +289,38 @@ impl HandshakeServer {
                 HandshakeNext::On(going_on) => pending = *going_on,
                 HandshakeNext::Done => {
                     self.dials.met(dial);
+                    if let Some(dial) = dial {
+                        self.names.met(dial);
+                        host.answered(self.dials.address(dial));
+                    }
                     return None;
                 }
                 HandshakeNext::Failed(pending, failure) => {
-                    if let Some(dial) = dial {
-                        self.failed_at(dial, &failure, now);
-                    }
-                    host.failed(pending.name(), dial, &failure, now);
+                    self.note_failed(&pending, &failure, host, now);
                     return None;
                 }
             }
         }
+    }
+
+    /// Handles a handshake that has failed.
+    fn note_failed(
+        &mut self,
+        pending: &PendingHandshake,
+        failure: &HandshakeFailure,
+        host: &mut impl Host,
+        now: u64,
+    ) {
+        let Some(dial) = pending.dial else {
+            return host.failed(pending.name(), None, failure, now);
+        };
+        if pending.theirs.is_some() {
+            // It is the right host, and its other addresses lead to the same program.
+            self.dials.failed(dial, failure, now);
+            return host.failed(pending.name(), Some(dial), failure, now);
+        }
+        let failure = self.failed_at(dial, failure, now);
+        host.failed(self.dials.address(dial), Some(dial), &failure, now);
     }
 
     /// Stops watching a handshake's connection: the owner of the link watches a connection that becomes one.
@@ -322,7 +355,8 @@ impl HandshakeServerError {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv6Addr, TcpListener};
+    use std::io::Write as _;
+    use std::net::{IpAddr, Ipv6Addr, TcpListener, TcpStream};
     use std::sync::Arc;
 
     use gristmill_transport::FleetKeys;
@@ -347,22 +381,50 @@ mod tests {
         fn failed(&mut self, _: &str, _: Option<usize>, _: &HandshakeFailure, _: u64) {}
     }
 
-    #[test]
-    fn a_name_is_dialled_where_a_process_listens() {
+    /// Returns a server that dials one host, whose name leads to these addresses.
+    fn server(addresses: &[SocketAddr]) -> HandshakeServer {
+        let identity = Identity::of_client(&FleetKeys::generate().expect("random numbers").client);
+        let dial = [vec!["node:1".to_owned()]];
+        let mut server = HandshakeServer::new(identity, &[], &dial).expect("descriptors");
+        let (waker, addresses) = (server.sleeper.waker(), addresses.to_vec());
+        server.names = Names::with(&dial, waker, Arc::new(move |_: &str| Ok(addresses.clone())));
+        server
+    }
+
+    fn listener() -> (TcpListener, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("it can be");
-        let there = listener.local_addr().expect("it is bound");
-        let deaf = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), there.port());
-        let identity = Identity::of_client(&FleetKeys::generate().expect("random numbers").client);
-        let dial = [format!("node:{}", there.port())];
-        let mut server = HandshakeServer::new(identity, None, &dial).expect("descriptors");
-        let waker = server.sleeper.waker();
-        server.names = Names::with(1, waker, Arc::new(move |_: &str| Ok(vec![deaf, there])));
+        let address = listener.local_addr().expect("it is bound");
+        (listener, address)
+    }
+
+    /// Lets the server work until a connection comes.
+    fn wait_for(listener: &TcpListener, server: &mut HandshakeServer) -> TcpStream {
         let mut now = 1;
-        while listener.accept().is_err() {
+        loop {
+            if let Ok((connection, _)) = listener.accept() {
+                return connection;
+            }
             server.attend(&mut NoHost, now);
             now = server.dials.next_at().clamp(now, now + SLEEP_MAX_NS);
             server.sleep(now, now + 1_000_000);
         }
+    }
+
+    #[test]
+    fn a_name_is_dialled_where_a_process_listens() {
+        let (listener, there) = listener();
+        let deaf = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), there.port());
+        let _ = wait_for(&listener, &mut server(&[deaf, there]));
+    }
+
+    #[test]
+    fn another_address_is_dialled_after_one_where_another_program_listens() {
+        let ((stranger, first), (listener, second)) = (listener(), listener());
+        let mut server = server(&[first, second]);
+        let mut connection = wait_for(&stranger, &mut server);
+        connection.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").expect("it is open");
+        let _ = wait_for(&listener, &mut server);
+        assert_eq!(server.dials.next_at(), u64::MAX, "without a pause");
     }
 }

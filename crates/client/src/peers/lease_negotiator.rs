@@ -307,6 +307,10 @@ impl<L: LinkOwner, M: HandshakeChannel> Host<M> for LeaseNegotiator<L> {
         HandshakeNext::Failed(Box::new(pending), HandshakeFailure::passing(text))
     }
 
+    fn answered(&mut self, whom: &str) {
+        self.last_failures.retain(|(one, _)| one != whom);
+    }
+
     fn failed(&mut self, whom: &str, dial: Option<usize>, failure: &HandshakeFailure, now: u64) {
         if dial.is_none() {
             self.forget_knocks(whom);

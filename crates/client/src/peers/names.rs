@@ -1,50 +1,136 @@
-//! Addresses that the names of dialled addresses lead to. Threads of their own look the names up, because a resolver may take
-//! longer than a link may be silent.
+//! Addresses that the dialled hosts have. Threads of their own look names up, because a resolver may take longer than a link
+//! may be silent.
 //!
-//! A name may lead to several addresses, some of which do not answer: a machine may have an address at which no program
-//! listens, or an address of a kind that its network does not have. After each failure the next address is tried. When all have
-//! failed, the name is looked up again, and the known addresses are tried once more until the lookup ends. An address that has
-//! answered stays.
+//! A host may have several texts `host:port`, and each of its names may lead to several addresses. Some of these may not
+//! answer: a machine may have an address at which no program or another program listens, or an address of a kind that its
+//! network does not have. After each failure the next address is tried. When all have failed, names are looked up again, and
+//! the known addresses are tried once more until the lookup ends. An address that has answered stays.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use gristmill_transport::{ChannelError, Waker, resolve};
+use gristmill_transport::{ChannelError, Waker, numeric, resolve};
+
+use super::handshake_failure::HandshakeFailure;
 
 /// Number of names that are looked up at a time: each takes a thread for as long as the resolver works.
 const LOOKUPS_MAX: usize = 16;
+/// Number of addresses of a host that are tried; a name service may give any number.
+const ADDRESSES_MAX: usize = 32;
+/// Length of the failure of one of several addresses, bytes; the other end may have said it.
+const TEXT_MAX: usize = 1 << 10;
 
-/// Function that finds the addresses of a name; it may block.
+/// Function that finds the addresses of a text `host:port`; it may block.
 pub(super) type Resolver = Arc<dyn Fn(&str) -> Result<Vec<SocketAddr>, ChannelError> + Send + Sync>;
 
 type Found = Result<Vec<SocketAddr>, ChannelError>;
 
-/// State of a name.
-#[derive(Debug, Default)]
+/// What comes after a failure at an address of a host.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum NextAddress {
+    /// Another address is dialled at once. The text says how each address has failed so far.
+    Another(String),
+    /// All addresses have failed. The failure is that of all of them. It is final if that of one of them is, and none has
+    /// answered.
+    Exhausted(HandshakeFailure),
+}
+
+/// An address of a host.
+#[derive(Debug)]
+struct Known {
+    address: SocketAddr,
+    /// Last failure since a connection to the host existed.
+    failure: Option<HandshakeFailure>,
+}
+
+impl Known {
+    const fn new(address: SocketAddr) -> Self {
+        Self { address, failure: None }
+    }
+
+    /// Returns the last failure in words, with the address.
+    fn in_words(&self) -> Option<String> {
+        let text = &self.failure.as_ref()?.text;
+        let end = (0..=text.len().min(TEXT_MAX)).rev().find(|&end| text.is_char_boundary(end));
+        let text = &text[..end.unwrap_or(0)];
+        let address = self.address.to_string();
+        Some(if text.contains(&address) { text.to_owned() } else { format!("{address}: {text}") })
+    }
+}
+
+/// State of a host.
+#[derive(Debug)]
 struct Name {
-    known: Vec<SocketAddr>,
+    /// Its texts, `host:port`.
+    texts: Vec<String>,
+    known: Vec<Known>,
     /// Index of the address that is dialled.
     current: usize,
     is_looked_up: bool,
 }
 
 impl Name {
+    /// Creates a host whose numeric addresses are known.
+    fn new(texts: &[String]) -> Self {
+        let known = texts.iter().filter_map(|text| numeric(text)).map(Known::new).collect();
+        Self { texts: texts.to_vec(), known, current: 0, is_looked_up: false }
+    }
+
     /// Replaces the known addresses, and goes on with the address that was dialled last if it is still one of them.
     fn take(&mut self, found: Vec<SocketAddr>) {
-        let current = self.known.get(self.current);
-        let place = current.and_then(|current| found.iter().position(|one| one == current));
-        self.current = place.unwrap_or(0);
-        self.known = found;
+        let current = self.known.get(self.current).map(|known| known.address);
+        let mut before = std::mem::take(&mut self.known);
+        for address in found {
+            if self.known.len() < ADDRESSES_MAX
+                && self.known.iter().all(|known| known.address != address)
+            {
+                let same = before.iter_mut().find(|known| known.address == address);
+                let failure = same.and_then(|known| known.failure.take());
+                self.known.push(Known { address, failure });
+            }
+        }
+        self.current =
+            self.known.iter().position(|known| Some(known.address) == current).unwrap_or(0);
+    }
+
+    /// Returns true if some of its addresses must be looked up.
+    fn has_names(&self) -> bool {
+        self.texts.iter().any(|text| numeric(text).is_none())
+    }
+
+    /// Returns how its addresses have failed.
+    fn in_words(&self) -> String {
+        let texts: Vec<_> = self.known.iter().filter_map(Known::in_words).collect();
+        texts.join("; ")
+    }
+
+    /// Records that the current address has failed, and turns to the next one.
+    fn failed(&mut self, failure: &HandshakeFailure) -> NextAddress {
+        let is_only = self.known.len() < 2;
+        let Some(current) = self.known.get_mut(self.current).filter(|_| !is_only) else {
+            return NextAddress::Exhausted(failure.clone());
+        };
+        current.failure = Some(failure.clone());
+        self.current += 1;
+        if self.current < self.known.len() {
+            return NextAddress::Another(self.in_words());
+        }
+        self.current = 0;
+        let failures = || self.known.iter().map(|known| known.failure.as_ref());
+        let is_final = failures().all(|failure| failure.is_some())
+            && failures().flatten().any(|failure| failure.is_final);
+        NextAddress::Exhausted(HandshakeFailure { text: self.in_words(), is_final })
     }
 }
 
-/// The names of addresses that are dialled, by index.
+/// The hosts that are dialled, by index.
 pub(super) struct Names {
     resolver: Resolver,
     names: Vec<Name>,
-    queue: VecDeque<(usize, String)>,
+    queue: VecDeque<usize>,
     running: usize,
     sender: Sender<(usize, Found)>,
     receiver: Receiver<(usize, Found)>,
@@ -59,39 +145,43 @@ impl std::fmt::Debug for Names {
 }
 
 impl Names {
-    /// Creates `count` names without known addresses.
-    pub fn new(count: usize, waker: Waker) -> Self {
-        Self::with(count, waker, Arc::new(resolve))
+    /// Creates the state of hosts, each with its texts `host:port`. Only their numeric addresses are known.
+    pub fn new(hosts: &[Vec<String>], waker: Waker) -> Self {
+        Self::with(hosts, waker, Arc::new(resolve))
     }
 
-    pub fn with(count: usize, waker: Waker, resolver: Resolver) -> Self {
+    pub fn with(hosts: &[Vec<String>], waker: Waker, resolver: Resolver) -> Self {
         let (sender, receiver) = channel();
-        let names = (0..count).map(|_| Name::default()).collect();
+        let names = hosts.iter().map(|texts| Name::new(texts)).collect();
         Self { resolver, names, queue: VecDeque::new(), running: 0, sender, receiver, waker }
     }
 
-    /// Returns the address to dial for the name at an index. Returns `None` while the name is looked up; [`Self::results`]
-    /// tells when to call again.
-    pub fn next(&mut self, place: usize, address: &str) -> Option<SocketAddr> {
-        if let Ok(address) = address.parse() {
-            return Some(address);
-        }
+    /// Returns the address to dial for the host at an index. Returns `None` while its names are looked up;
+    /// [`Self::results`] tells when to call again.
+    pub fn next(&mut self, place: usize) -> Option<SocketAddr> {
         let name = &self.names[place];
-        let found = name.known.get(name.current).copied();
+        let found = name.known.get(name.current).map(|known| known.address);
         if found.is_none() {
-            self.look_up(place, address);
+            self.look_up(place);
         }
         found
     }
 
-    /// Records that the address dialled last did not answer: another one is dialled next time.
-    pub fn failed(&mut self, place: usize, address: &str) {
+    /// Records that the address dialled last has failed.
+    pub fn failed(&mut self, place: usize, failure: &HandshakeFailure) -> NextAddress {
         let name = &mut self.names[place];
-        name.current += 1;
-        if name.current >= name.known.len() && !name.known.is_empty() {
-            name.current = 0;
-            self.look_up(place, address);
+        let next = name.failed(failure);
+        // Without a known address the next dial looks names up, after its pause.
+        let is_round_over = matches!(next, NextAddress::Exhausted(_)) && !name.known.is_empty();
+        if is_round_over && name.has_names() {
+            self.look_up(place);
         }
+        next
+    }
+
+    /// Records that the address dialled last has answered.
+    pub fn met(&mut self, place: usize) {
+        self.names[place].known.iter_mut().for_each(|known| known.failure = None);
     }
 
     /// Returns the lookups that ended since the last call and that a dial waits for: indices to dial now, or errors.
@@ -112,24 +202,24 @@ impl Names {
         results
     }
 
-    fn look_up(&mut self, place: usize, address: &str) {
+    fn look_up(&mut self, place: usize) {
         if !std::mem::replace(&mut self.names[place].is_looked_up, true) {
-            self.queue.push_back((place, address.to_owned()));
+            self.queue.push_back(place);
             self.start();
         }
     }
 
     fn start(&mut self) {
         while self.running < LOOKUPS_MAX
-            && let Some((place, address)) = self.queue.pop_front()
+            && let Some(place) = self.queue.pop_front()
         {
             self.running += 1;
             let (resolver, sender) = (Arc::clone(&self.resolver), self.sender.clone());
-            let waker = self.waker.clone();
+            let (waker, texts) = (self.waker.clone(), self.names[place].texts.clone());
             let look_up = move || {
                 gristmill_sync::signals::block_all();
                 // The receiver may be gone.
-                let _ = sender.send((place, resolver(&address)));
+                let _ = sender.send((place, resolve_all(&texts, &*resolver)));
                 waker.wake();
             };
             let builder = std::thread::Builder::new().name("gristmill-names".to_owned());
@@ -141,6 +231,19 @@ impl Names {
             }
         }
     }
+}
+
+/// Returns the addresses of all texts that have some, or the last error.
+fn resolve_all(texts: &[String], resolver: &dyn Fn(&str) -> Found) -> Found {
+    let mut all = Vec::new();
+    let mut last = None;
+    for text in texts {
+        match resolver(text) {
+            Ok(found) => all.extend(found),
+            Err(error) => last = Some(error),
+        }
+    }
+    last.filter(|_| all.is_empty()).map_or(Ok(all), Err)
 }
 
 #[cfg(test)]
@@ -155,7 +258,11 @@ mod tests {
         SocketAddr::from(([127, 0, 0, 1], port))
     }
 
-    /// Returns names, the sender of the addresses that lookups find, and the sleeper that they wake.
+    fn passing(text: &str) -> HandshakeFailure {
+        HandshakeFailure::passing(text)
+    }
+
+    /// Returns one host, the sender of the addresses that lookups find, and the sleeper that they wake.
     fn names() -> (Names, Sender<Found>, Sleeper) {
         let (sender, receiver) = channel();
         let receiver = Mutex::new(receiver);
@@ -164,7 +271,15 @@ mod tests {
             receiver.recv().expect("the test says it")
         };
         let sleeper = Sleeper::new().expect("descriptors");
-        (Names::with(1, sleeper.waker(), Arc::new(resolver)), sender, sleeper)
+        let hosts = [vec!["node:1".to_owned()]];
+        (Names::with(&hosts, sleeper.waker(), Arc::new(resolver)), sender, sleeper)
+    }
+
+    /// Returns a host with these numeric addresses.
+    fn numeric_host(ports: &[u16]) -> Names {
+        let sleeper = Sleeper::new().expect("descriptors");
+        let texts = ports.iter().map(|&port| address(port).to_string()).collect();
+        Names::new(&[texts], sleeper.waker())
     }
 
     fn results(names: &mut Names, sleeper: &Sleeper) -> Vec<(usize, Result<(), ChannelError>)> {
@@ -181,40 +296,84 @@ mod tests {
     #[test]
     fn a_slow_resolver_delays_no_other_name() {
         let (mut names, resolver, sleeper) = names();
-        assert_eq!(names.next(0, "node:1"), None, "the resolver has not answered");
+        assert_eq!(names.next(0), None, "the resolver has not answered");
         assert!(names.results().is_empty());
         resolver.send(Ok(vec![address(1)])).expect("it waits");
         assert!(matches!(results(&mut names, &sleeper)[..], [(0, Ok(()))]));
-        assert_eq!(names.next(0, "node:1"), Some(address(1)));
+        assert_eq!(names.next(0), Some(address(1)));
     }
 
     #[test]
     fn each_failure_has_the_next_address_dialled_and_the_last_one_a_new_look() {
         let (mut names, resolver, sleeper) = names();
-        assert_eq!(names.next(0, "node:1"), None);
-        resolver.send(Ok(vec![address(1), address(2)])).expect("it waits");
+        assert_eq!(names.next(0), None);
+        resolver.send(Ok(vec![address(1), address(2), address(1)])).expect("it waits");
         let _ = results(&mut names, &sleeper);
-        assert_eq!(names.next(0, "node:1"), Some(address(1)));
-        names.failed(0, "node:1");
-        assert_eq!(names.next(0, "node:1"), Some(address(2)));
-        assert_eq!(names.next(0, "node:1"), Some(address(2)), "one that answers stays");
-        names.failed(0, "node:1");
-        assert_eq!(names.next(0, "node:1"), Some(address(1)), "while the name is looked up again");
+        assert_eq!(names.next(0), Some(address(1)));
+        let refused = names.failed(0, &passing("refused"));
+        assert_eq!(refused, NextAddress::Another("127.0.0.1:1: refused".to_owned()));
+        assert_eq!(names.next(0), Some(address(2)));
+        assert_eq!(names.next(0), Some(address(2)), "one that answers stays");
+        let both = "127.0.0.1:1: refused; no route to 127.0.0.1:2";
+        let exhausted = names.failed(0, &passing("no route to 127.0.0.1:2"));
+        assert_eq!(exhausted, NextAddress::Exhausted(passing(both)));
+        assert_eq!(names.next(0), Some(address(1)), "while the name is looked up again");
         resolver.send(Ok(vec![address(3), address(1)])).expect("it waits");
         assert!(results(&mut names, &sleeper).is_empty(), "no node waits for it");
-        assert_eq!(names.next(0, "node:1"), Some(address(1)));
+        assert_eq!(names.next(0), Some(address(1)));
     }
 
     #[test]
     fn a_name_that_leads_nowhere_is_told_and_looked_up_again() {
         let (mut names, resolver, sleeper) = names();
         for _ in 0..2 {
-            assert_eq!(names.next(0, "node:1"), None);
+            assert_eq!(names.next(0), None);
             let source = std::io::ErrorKind::NotFound.into();
             let error = ChannelError::Unreachable { address: "node:1".to_owned(), source };
             resolver.send(Err(error)).expect("it waits");
             assert!(matches!(results(&mut names, &sleeper)[..], [(0, Err(_))]));
-            names.failed(0, "node:1");
+            assert_eq!(
+                names.failed(0, &passing("x")),
+                NextAddress::Exhausted(passing("x"))
+            );
         }
+    }
+
+    #[test]
+    fn a_stranger_at_one_address_is_final_once_all_others_have_failed_too() {
+        let mut names = numeric_host(&[1, 2]);
+        let stranger = HandshakeFailure::lasting("another key");
+        assert!(matches!(names.failed(0, &stranger), NextAddress::Another(_)));
+        assert_eq!(names.next(0), Some(address(2)));
+        names.met(0);
+        assert!(
+            matches!(names.failed(0, &passing("lost")), NextAddress::Exhausted(failure) if !failure.is_final),
+            "the second address has answered"
+        );
+        assert!(matches!(names.failed(0, &stranger), NextAddress::Another(_)));
+        let NextAddress::Exhausted(failure) = names.failed(0, &passing("refused")) else {
+            panic!("there are two addresses");
+        };
+        assert!(failure.is_final);
+        assert_eq!(failure.text, "127.0.0.1:1: another key; 127.0.0.1:2: refused");
+    }
+
+    #[test]
+    fn a_single_address_fails_as_it_is() {
+        let mut names = numeric_host(&[1]);
+        let stranger = HandshakeFailure::lasting("another key");
+        assert_eq!(names.failed(0, &stranger), NextAddress::Exhausted(stranger));
+        assert_eq!(names.next(0), Some(address(1)));
+    }
+
+    #[test]
+    fn no_more_addresses_are_tried_than_a_host_can_have() {
+        let (mut names, resolver, sleeper) = names();
+        assert_eq!(names.next(0), None);
+        resolver.send(Ok((1..1000).map(address).collect())).expect("it waits");
+        let _ = results(&mut names, &sleeper);
+        let tried = std::iter::repeat_with(|| names.failed(0, &passing("refused")))
+            .take_while(|next| matches!(next, NextAddress::Another(_)));
+        assert_eq!(tried.count() + 1, ADDRESSES_MAX);
     }
 }

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use super::address;
 use super::handshake::Handshake;
 use crate::error::ChannelError;
 use crate::identity::Identity;
@@ -40,18 +41,33 @@ pub enum Accepted {
 }
 
 impl Listener {
-    /// Listens at an address; port 0 means any free port. `[::]` accepts IPv4 as well.
+    /// Listens at an address; port 0 means any free port. `[::]` is any address of the machine: it accepts IPv4 as well, and is
+    /// `0.0.0.0` on a machine without IPv6.
     ///
     /// # Errors
     /// The address is not one of this machine, or is in use (it may be free later).
     pub fn bind(address: SocketAddr, identity: Identity) -> Result<Self, ChannelError> {
         let deaf = |source| ChannelError::Deaf { address: address.to_string(), source };
-        let socket = TcpListener::bind(address).map_err(deaf)?;
-        socket.set_nonblocking(true).map_err(deaf)?;
-        // A second call of `listen`, because the standard library sets a short queue.
-        rustix::net::listen(&socket, QUEUE_COUNT_MAX).map_err(|error| deaf(error.into()))?;
+        let socket = address::listen(address, QUEUE_COUNT_MAX).map_err(deaf)?;
         let address = socket.local_addr().map_err(deaf)?;
         Ok(Self { socket, address, identity, permit: Arc::new(()) })
+    }
+
+    /// Listens at the first of these addresses of a host that is one of this machine and free.
+    ///
+    /// # Errors
+    /// There is none; the error is that of the last one.
+    pub fn bind_first(addresses: &[SocketAddr], identity: &Identity) -> Result<Self, ChannelError> {
+        let mut error = io::ErrorKind::InvalidInput.into();
+        let mut tried = String::new();
+        for &address in addresses {
+            match Self::bind(address, identity.clone()) {
+                Ok(listener) => return Ok(listener),
+                Err(ChannelError::Deaf { address, source }) => (tried, error) = (address, source),
+                Err(other) => return Err(other),
+            }
+        }
+        Err(ChannelError::Deaf { address: tried, source: error })
     }
 
     /// Returns the listening address, with the port that was chosen.
@@ -100,8 +116,44 @@ impl Listener {
                         error.kind(),
                         io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
                     ) => {}
-                accepted => return accepted,
+                // A socket for both families shows IPv4 peers with IPv4-mapped addresses.
+                accepted => return accepted.map(|(socket, peer)| (socket, address::canonical(peer))),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::FleetKeys;
+
+    fn identity() -> Identity {
+        Identity::of_client(&FleetKeys::generate().expect("random numbers").client)
+    }
+
+    #[test]
+    fn a_peer_of_ipv4_has_an_address_of_ipv4_at_a_socket_for_both_families() {
+        let any = "[::]:0".parse().expect("an address");
+        let listener = Listener::bind(any, identity()).expect("a port");
+        let there = format!("127.0.0.1:{}", listener.address().port());
+        let peer = TcpStream::connect(there).expect("it listens");
+        let accepted = loop {
+            match listener.accept(u64::MAX).expect("it may accept") {
+                Accepted::Peer(handshake) => break handshake,
+                Accepted::Nothing | Accepted::Full => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(accepted.peer(), peer.local_addr().expect("it is connected").to_string());
+    }
+
+    #[test]
+    fn the_first_address_that_is_of_this_machine_is_listened_at() {
+        // An address of the documentation network (RFC 5737), which no machine has.
+        let [elsewhere, here] = ["192.0.2.1:0", "127.0.0.1:0"].map(|text| text.parse().unwrap());
+        let listener = Listener::bind_first(&[elsewhere, here], &identity()).expect("a port");
+        assert!(listener.address().ip().is_loopback());
+        let error = Listener::bind_first(&[elsewhere], &identity()).expect_err("it is elsewhere");
+        assert!(error.to_string().starts_with("cannot listen at 192.0.2.1:0: "), "{error}");
     }
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 
-from gristmill._nodes.addresses import address_of_interface, address_of_route, all_addresses
+from gristmill._nodes.addresses import address_of_route, addresses_of_interface, all_addresses
 
 
 def address_by_hostname() -> str:
@@ -16,12 +16,18 @@ def address_by_hostname() -> str:
 
 
 def address_by_interface(ifname: str) -> str:
-    """Returns the IPv4 address of a network interface such as ``eth0``. Raises ``OSError`` if there is none."""
-    return address_of_interface(ifname)
+    """Returns the address of a network interface such as ``eth0``: an IPv6 address if it has none of IPv4.
+
+    Raises ``OSError`` if there is none.
+    """
+    return addresses_of_interface(ifname)[0]
 
 
 def address_by_route() -> str:
-    """Returns the source address of traffic to other networks. Sends nothing. Raises ``OSError`` without a route."""
+    """Returns the source address of traffic to other networks, of IPv6 if there is no route of IPv4.
+
+    Sends nothing. Raises ``OSError`` without a route.
+    """
     return address_of_route()
 
 

@@ -16,7 +16,7 @@ mod tests;
 mod transport;
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gristmill_shm::BlockPart;
@@ -208,9 +208,5 @@ impl Drop for BlobServerHandle {
 
 /// Listens at a free port of all addresses. Other nodes find out which of these addresses they can reach.
 fn listen(identity: &Identity) -> Result<Listener, ChannelError> {
-    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
-    Listener::bind(any, identity.clone()).or_else(|_| {
-        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        Listener::bind(any, identity.clone())
-    })
+    Listener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)), identity.clone())
 }

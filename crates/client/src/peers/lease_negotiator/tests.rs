@@ -234,3 +234,13 @@ fn a_node_that_joins_a_client_that_has_given_up_gets_the_reason() {
     assert_eq!(said, Control::Refuse { text: "no node runs tasks".to_owned(), is_final: true });
     assert!(negotiator.failures.is_empty(), "nothing is wrong with that node");
 }
+
+#[test]
+fn failures_of_an_address_are_forgotten_when_another_address_of_its_host_answers() {
+    let mut negotiator = negotiator(Some(1));
+    let failure = HandshakeFailure::passing("cannot reach [fd00::1]:7700: no route");
+    Host::<NotedHandshake>::failed(&mut negotiator, "n1:7700", Some(0), &failure, 0);
+    assert_eq!(negotiator.last_failures.len(), 1);
+    Host::<NotedHandshake>::answered(&mut negotiator, "n1:7700");
+    assert!(negotiator.last_failures.is_empty());
+}

@@ -9,6 +9,7 @@ from gristmill import _native
 from gristmill._nodes import accelerators
 
 if TYPE_CHECKING:
+    from gristmill._nodes.network import Network
     from gristmill._nodes.placement import Placement
     from gristmill._nodes.provider import BlockOptions
     from gristmill.parsl._kernel.executors.engine import GristmillExecutor
@@ -65,8 +66,19 @@ def _is_this_machine(provider: object) -> bool:
     return isinstance(provider, LocalProvider)
 
 
-def _options(executor: GristmillExecutor) -> BlockOptions:
+def network_of(executor: GristmillExecutor) -> Network:
+    """Returns where nodes find an executor's program. Raises as ``on.Network`` does."""
     from gristmill._nodes.network import Network
+
+    return Network(
+        address=executor.address,
+        interface=executor.interface,
+        port=executor.port,
+        group=executor.group,
+    )
+
+
+def _options(executor: GristmillExecutor) -> BlockOptions:
     from gristmill._nodes.provider import BlockOptions
 
     config = executor.config
@@ -74,12 +86,6 @@ def _options(executor: GristmillExecutor) -> BlockOptions:
     max_idletime = executor.max_idletime
     if max_idletime is None:
         max_idletime = _MAX_IDLETIME_S if config is None else config.max_idletime
-    network = Network(
-        address=executor.address,
-        interface=executor.interface,
-        port=executor.port,
-        group=executor.group,
-    )
     return BlockOptions(
         label=executor.label,
         max_workers_per_node=executor.max_workers_per_node,
@@ -90,7 +96,7 @@ def _options(executor: GristmillExecutor) -> BlockOptions:
         strategy_period=_PERIOD_S if config is None else config.strategy_period,
         max_idletime=max_idletime,
         block_error_handler=executor.block_error_handler,
-        network=network,
+        network=network_of(executor),
         run_dir=executor.run_dir,
         available_accelerators=executor.available_accelerators,
         submissions=executor.submissions,

@@ -24,6 +24,7 @@ from gristmill.parsl._kernel.executors.base import ParslExecutor, check_files, r
 from gristmill.parsl._kernel.executors.binding import Binding, bind_here
 from gristmill.parsl._kernel.executors.blocks import (
     guess_workers,
+    network_of,
     placement_of,
     preload_of_parsl,
 )
@@ -180,6 +181,8 @@ class GristmillExecutor(TellsOfBlocks, ParslExecutor):
         self.config: Config | None = None
         # Checked here, by the names the user wrote: the engine, which the kernel starts later, has other names for
         # some.
+        if address is not None or interface is not None:
+            network_of(self)
         _options.texts("preload", preload, "module names")
         _options.one_of("start_method", start_method, ("fork", "spawn"))
         self.max_workers = _options.workers("max_workers", max_workers)

@@ -26,7 +26,8 @@ _COMPLAINT_CHARACTERS = 2000
 class RSyncStaging(Staging, RepresentationMixin):
     """A provider that copies paths and ``file`` URLs between a host and workers without a shared file system.
 
-    :param hostname: the host of the paths, as workers reach it: ``"host"``, ``"user@host"``.
+    :param hostname: the host of the paths, as workers reach it: ``"host"``, ``"user@host"``, ``"user@[fd00::1]"``. The
+        brackets may be left out.
 
     Each worker runs ``rsync``, which must be able to log in without a prompt, for example with a key without a
     passphrase. A task fails with ``StagingError`` if rsync fails.
@@ -95,11 +96,17 @@ class HostCopy:
     def fetch(self, file: File) -> None:
         """Copies a file from the host to its local path. Raises ``StagingError``."""
         make_directory_of(file.filepath)
-        _rsync(f"{self.hostname}:{file.path}", _local(file))
+        _rsync(f"{_bracketed(self.hostname)}:{file.path}", _local(file))
 
     def store(self, file: File) -> None:
         """Copies a file from its local path to the host. Raises ``StagingError``."""
-        _rsync(_local(file), f"{self.hostname}:{file.path}")
+        _rsync(_local(file), f"{_bracketed(self.hostname)}:{file.path}")
+
+
+def _bracketed(hostname: str) -> str:
+    """Returns a host with brackets around an IPv6 address: rsync takes what follows the first colon for a path."""
+    user, at, host = hostname.rpartition("@")
+    return f"{user}{at}[{host}]" if ":" in host and not host.startswith("[") else hostname
 
 
 def _place(dm: DataManager, executor: str, file: File) -> None:
