@@ -17,7 +17,7 @@ from gristmill.parsl._kernel.monitoring import writer as writing
 from gristmill.parsl._kernel.monitoring.database import Database, Rows
 from gristmill.parsl._kernel.monitoring.facts import TaskFacts
 from gristmill.parsl._kernel.monitoring.schema import COLUMNS, adding
-from gristmill.parsl._kernel.monitoring.writer import Writer
+from gristmill.parsl._kernel.monitoring.writer import EventQueue, Writer
 from gristmill.parsl._kernel.states import States
 from gristmill.parsl.errors import ConfigurationError
 
@@ -92,7 +92,7 @@ def writer_to(database: StandIn) -> Writer:
     def render(events: Sequence[Any]) -> list[list[Rows]]:
         return [[("", list(events))]] if events else []
 
-    return Writer(database, render, period=10_000)  # type: ignore[arg-type]
+    return Writer(database, render, lambda: None, period=10_000)  # type: ignore[arg-type]
 
 
 def test_tables_and_columns_are_those_of_parsl(tmp_path: Path) -> None:
@@ -307,6 +307,33 @@ def test_a_locked_database_is_tried_again_while_the_run_lasts(
     assert database.batches == [["event"]]
 
 
+def test_a_full_queue_takes_no_more_events_while_the_database_is_locked_and_no_thread_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writing, "_HELD_SIZE_MAX", 1000)
+    database = Locked(1 << 30)
+    writer = writer_to(database)
+    writer.put("first")
+    writer.hurry()
+    while database.tries == 1 << 30:
+        pass
+    for number in range(30):
+        writer.put(number, 100)
+    database.tries = 0
+    with pytest.warns(RuntimeWarning, match="^at least 19 rows of monitoring are not in the"):
+        writer.close(["last"])
+    assert database.batches == [["first"], [*range(11), "last"]]
+
+
+def test_a_queue_in_which_nothing_waits_holds_up_no_thread() -> None:
+    writer = writer_to(StandIn())
+    queue = EventQueue()
+    # Threads that count at the same time may leave this.
+    queue.size = queue.size_max + 1
+    assert writer.make_room(queue)
+    writer.close()
+
+
 def test_a_database_that_stays_locked_after_the_end_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -315,7 +342,11 @@ def test_a_database_that_stays_locked_after_the_end_is_told(
     statement = "INSERT INTO workflow (run_id) VALUES (?)"
     path = tmp_path / "monitoring.db"
     database = Database(path)
-    writer = Writer(database, lambda events: [[(statement, [(one,) for one in events])]], 10_000)
+
+    def render(events: Sequence[Any]) -> list[list[Rows]]:
+        return [[(statement, [(one,) for one in events])]]
+
+    writer = Writer(database, render, lambda: None, period=10_000)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     writer.put("run")

@@ -5,6 +5,7 @@ describe them.
 from __future__ import annotations
 
 import gc
+import sqlite3
 import weakref
 from collections import deque
 from concurrent.futures import CancelledError
@@ -15,6 +16,7 @@ import pytest
 
 import gristmill.parsl as parsl
 from gristmill.parsl import GristmillExecutor
+from gristmill.parsl._kernel.monitoring import database as databases
 from gristmill.parsl._kernel.monitoring import engine_calls, recorder
 from gristmill.parsl._kernel.monitoring import writer as writing
 from gristmill.parsl._kernel.monitoring.engine_calls import EngineCalls
@@ -155,15 +157,48 @@ def test_results_that_were_fetched_are_written_and_released_beyond_their_bound(
 
 
 @pytest.mark.usefixtures("is_slow")
+def test_results_that_were_fetched_are_released_while_the_database_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(databases, "_BUSY_MS", 0)
+    monkeypatch.setattr(writing, "_HELD_SIZE_MAX", 1 << 20)
+    make, fail = parsl.python_app(monitored_tasks.make), parsl.python_app(monitored_tasks.fail)
+    fetch = parsl.python_app(bytes)
+    with run(tmp_path) as kernel:
+        other = sqlite3.connect(tmp_path / "monitoring.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        assert len(fetch(2 << 20).result()) == 2 << 20
+        while "is tried again" not in caplog.text:
+            pass
+        reference = weakref.ref(make().result())
+        assert fail("badly").exception() is not None
+        assert len(fetch(2 << 20).result()) == 2 << 20
+        while reference() is not None:
+            gc.collect()
+        other.execute("ROLLBACK")
+        other.close()
+        assert kernel.task_count == 4
+    states = "SELECT task_status_name, max(rowid) FROM status GROUP BY task_id ORDER BY task_id"
+    assert [name for name, _ in query(tmp_path, states)] == [
+        "exec_done",
+        "exec_done",
+        "failed",
+        "exec_done",
+    ]
+    history = "SELECT task_fail_history FROM try ORDER BY task_id"
+    assert query(tmp_path, history) == ["", "", "ValueError('badly')", ""]
+
+
+@pytest.mark.usefixtures("is_slow")
 def test_who_finds_too_many_bytes_of_calls_waits_until_they_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "_HELD_SIZE_MAX", 10 * writing.EVENT_SIZE)
     waits = []
 
-    def make_room(self: Any, queue: Any) -> None:
+    def make_room(self: Any, queue: Any) -> bool:
         waits.append(len(queue.items))
-        make_room_of_writer(self, queue)
+        return make_room_of_writer(self, queue)
 
     make_room_of_writer = writing.Writer.make_room
     monkeypatch.setattr(writing.Writer, "make_room", make_room)
@@ -201,7 +236,7 @@ def test_calls_that_have_ended_do_not_gather_behind_those_that_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(engine_calls, "_LOOKS_MIN", 1)
-    calls = EngineCalls(lambda _: None)
+    calls = EngineCalls(lambda _: True)
     for number in range(100):
         calls.called(Ended(-1 - number), (), {})
     for _ in range(50):

@@ -104,7 +104,7 @@ class Endings:
                 raise
 
 
-def text_of(error: BaseException) -> str:
+def repr_of(error: BaseException) -> str:
     """Returns the ``repr`` of an exception, or a substitute if ``repr`` raises. The middle of a long one is omitted."""
     try:
         return middle_cut(_forked.guarded(repr, error), MESSAGE_MAX)

@@ -58,12 +58,12 @@ class EngineRecord(TaskRecord):
         attempt: Any = self.exec_fu
         state = attempt._status()
         if state in (States.failed, States.dep_fail):
-            from gristmill.parsl._kernel.endings import text_of
+            from gristmill.parsl._kernel.endings import repr_of
 
             budget = 0 if state is States.dep_fail else self.dfk.config.retries
             error = attempt.exception()
             self.fail_count = self.fail_cost = budget + 1
-            self.try_id, self.fail_history = budget, [text_of(error)]
+            self.try_id, self.fail_history = budget, [repr_of(error)]
         self.status = state
 
     def __getitem__(self, key: str) -> Any:

@@ -24,7 +24,7 @@ from gristmill.parsl._kernel.arguments import futures_in
 from gristmill.parsl._kernel.budgets import Budgets
 from gristmill.parsl._kernel.callbacks import Once
 from gristmill.parsl._kernel.calls import post
-from gristmill.parsl._kernel.endings import Endings, text_of
+from gristmill.parsl._kernel.endings import Endings, repr_of
 from gristmill.parsl._kernel.executors.engine import GristmillExecutor
 from gristmill.parsl._kernel.executors.threads import ThreadPoolExecutor
 from gristmill.parsl._kernel.files import is_instance_of_loaded
@@ -268,7 +268,7 @@ class Graph:
 
         if isinstance(error, TaskTimeoutError):
             error = AppTimeout(str(error))
-        task.note_failure(text_of(error))
+        task.note_failure(repr_of(error))
         error, may_retry = self._budgets.charge(task, error)
         if isinstance(error, DependencyError):
             self._endings.fail(task, States.dep_fail, error)

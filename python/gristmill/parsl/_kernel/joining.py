@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gristmill import _forked
 from gristmill.parsl._kernel.callbacks import Once
 from gristmill.parsl._kernel.calls import post
-from gristmill.parsl._kernel.endings import text_of
+from gristmill.parsl._kernel.endings import repr_of
 from gristmill.parsl._kernel.states import States
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Joining:
             from gristmill.parsl._kernel.errors import JoinError
 
             error = JoinError(failures, task.id)
-            task.note_failure(text_of(error))
+            task.note_failure(repr_of(error))
             self._endings.fail(task, States.failed, error)
             return
         values = [_forked.guarded(future.result) for future in futures]

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 Rows = tuple[str, "Sequence[Sequence[Any]]"]
 
 _SCHEME = "sqlite:///"
-#: Milliseconds that SQLite itself waits for another program's transaction.
-_BUSY_MS = 5_000
+#: Milliseconds that SQLite itself waits for another program's transaction when the database is opened.
+_BUSY_OPENING_MS = 5_000
+#: The same for each try to write a batch. It is short: threads may wait for the writer, which tries again by itself.
+_BUSY_MS = 500
 
 
 def path_of(url: str) -> Path:
@@ -55,8 +57,9 @@ class Database:
         )
         try:
             self._write_ahead()
-            self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+            self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_OPENING_MS}")
             self._make_tables()
+            self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
         except BaseException:
             self._connection.close()
             raise

@@ -19,7 +19,7 @@ from gristmill.parsl._kernel.monitoring.blocks import Blocks, Intake
 from gristmill.parsl._kernel.monitoring.engine_calls import EngineCalls
 from gristmill.parsl._kernel.monitoring.measure import Measured, measured, taken_from, value_in
 from gristmill.parsl._kernel.monitoring.monitor import Monitor, Watch
-from gristmill.parsl._kernel.monitoring.rows import Attempt, Batch, text_of
+from gristmill.parsl._kernel.monitoring.rows import Attempt, Batch, time_text
 from gristmill.parsl._kernel.monitoring.workflow import began, counts
 from gristmill.parsl._kernel.monitoring.writer import EVENT_SIZE, Writer
 from gristmill.parsl._kernel.states import FINAL_STATES, States
@@ -59,14 +59,15 @@ class Recorder(Monitor):
         self._blocks: Blocks | None = None
         self._is_closing = False
         self._calls = EngineCalls(lambda queue: self._writer.make_room(queue))
-        self._writer = Writer(hub.open(kernel.config.run_dir), self._render)
+        database = hub.open(kernel.config.run_dir)
+        self._writer = Writer(database, self._render, self._calls.release_results)
         self._put = self._writer.put
         if self.watch is not None:
             # The calls that are not recorded yet hold their results.
             step = self._calls.queue.size_max
             kernel.fetched_bytes.watch(step, _hurrier(weakref.ref(self)))
         row = began(hub, kernel)
-        row["time_began"] = text_of(row["time_began"])
+        row["time_began"] = time_text(row["time_began"])
         self._put((Batch.add, "workflow", row))
         atexit.register(self.close)
 
@@ -79,7 +80,7 @@ class Recorder(Monitor):
         if not isinstance(executor, GristmillExecutor):
             return
         executor.monitoring_messages = Intake(self._add_row)
-        now = text_of(time.time())
+        now = time_text(time.time())
         node = {
             "id": None,
             "run_id": self._run_id,
@@ -180,11 +181,11 @@ class Recorder(Monitor):
         if self._blocks is not None:
             self._blocks.close()
         self._is_closing = True
-        now = text_of(time.time())
-        self._put((Batch.change, "workflow", {"time_completed": now}))
+        now = time_text(time.time())
+        last = [(Batch.change, "workflow", {"time_completed": now})]
         if self._engines:
-            self._put((Batch.change, "node", {"active": False, "last_heartbeat": now}))
-        self._writer.close()
+            last.append((Batch.change, "node", {"active": False, "last_heartbeat": now}))
+        self._writer.close(last)
 
     def _render(self, events: Sequence[Any]) -> Iterator[list[Rows]]:
         for start in range(0, len(events), _BATCH_MAX):

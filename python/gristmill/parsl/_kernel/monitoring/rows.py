@@ -117,7 +117,7 @@ class Batch:
 
     def state(self, task_id: int, try_id: int, name: str, at: float) -> None:
         """Adds the state of a task."""
-        row = (task_id, name, text_of(at), self._run_id, try_id)
+        row = (task_id, name, time_text(at), self._run_id, try_id)
         self._put(_STATUS, row)
 
     def ran(self, task_id: int, try_id: int, label: str, found: Measured) -> None:
@@ -125,7 +125,7 @@ class Batch:
         self.state(task_id, try_id, "running", found.began)
         self.state(task_id, try_id, "running_ended", found.ended)
         where = (found.hostname, found.block_id)
-        self._put(_RUN, (try_id, task_id, self._run_id, label, *where, text_of(found.began)))
+        self._put(_RUN, (try_id, task_id, self._run_id, label, *where, time_text(found.began)))
         for reading in found.readings:
             self._put(_RESOURCE, self._resource(task_id, try_id, found, reading))
 
@@ -135,7 +135,7 @@ class Batch:
         """Returns a row of the table ``resource``. Counters of a process are relative to the start of the task."""
         start = found.readings[0]
         return (
-            *(try_id, task_id, self._run_id, text_of(reading.at), self._interval, found.pid),
+            *(try_id, task_id, self._run_id, time_text(reading.at), self._interval, found.pid),
             reading.memory_percent,
             reading.children_count,
             reading.time_user - start.time_user,
@@ -183,13 +183,13 @@ class Batch:
     def _put_task(self, task: TaskFacts) -> None:
         row = dict(task.columns)
         row["run_id"] = self._run_id
-        row["task_time_invoked"] = text_of(task.time_invoked)
-        row["task_time_returned"] = text_of(task.time_returned)
+        row["task_time_invoked"] = time_text(task.time_invoked)
+        row["task_time_returned"] = time_text(task.time_returned)
         self._size += task.size
         self._put(_TASK, _in_order(row))
 
     def _put_try(self, task_id: int, attempt: Attempt) -> None:
-        times = text_of(attempt.launched), text_of(attempt.returned)
+        times = time_text(attempt.launched), time_text(attempt.returned)
         self._size += attempt.size
         row = (attempt.try_id, task_id, self._run_id, attempt.executor, *times)
         self._put(_TRY, (*row, attempt.history, attempt.joins))
@@ -199,7 +199,7 @@ _in_order = operator.itemgetter(*COLUMNS["task"])
 
 
 @functools.lru_cache(256)
-def text_of(at: float | None) -> str | None:
+def time_text(at: float | None) -> str | None:
     """Formats seconds since the epoch like the times in the tables: local, to the microsecond."""
     if at is None:
         return None
