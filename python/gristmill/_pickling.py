@@ -307,7 +307,9 @@ _TRIES_MAX = 300
 def _explained(
     named: list[tuple[str, Any]], error: Exception, is_for_task: bool
 ) -> UnpicklableError:
-    reason = _reason(error)
+    from gristmill._reasons import reason_of
+
+    reason = reason_of(error)
     tries = [_TRIES_MAX]
     for name, value in named:
         culprit = _find_culprit(name, value, is_for_task, 8, tries)
@@ -320,15 +322,6 @@ def _explained(
                 f"{path} ({kind.__qualname__}) cannot be pickled: {reason}{advice}"
             )
     return UnpicklableError(f"the arguments cannot be pickled: {reason}")
-
-
-def _reason(error: BaseException) -> str:
-    """Returns the message of an exception, or its type if the message is empty."""
-    try:
-        text = str(error)
-    except Exception:
-        text = ""
-    return text if text.strip() else type(error).__qualname__
 
 
 def _find_culprit(

@@ -9,6 +9,7 @@ import re
 
 from gristmill import _options
 from gristmill._errors import GristmillError
+from gristmill._reasons import reason_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _output(theirs: Any, name: str) -> str | None:
         try:
             return _end_of_file(getattr(theirs, f"{name}_path", None))
         except Exception:
-            return f"(it cannot be read: {text_of(error)})"
+            return f"(it cannot be read: {reason_of(error)})"
 
 
 def _end_of_file(path: Any) -> str:
@@ -119,14 +120,6 @@ def _text(value: Any) -> str | None:
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return str(value).encode(errors="backslashreplace").decode()
-
-
-def text_of(error: BaseException) -> str:
-    """Returns the text of an exception of a provider, or the name of its type if it has none."""
-    try:
-        return _text(error) or type(error).__name__
-    except Exception:
-        return type(error).__name__
 
 
 def is_same_trouble(text: str, other: str) -> bool:

@@ -14,9 +14,9 @@ from gristmill._nodes.block_status import (
     in_words,
     is_same_trouble,
     read_status,
-    text_of,
 )
 from gristmill._nodes.outside_calls import CallLimit, OutsideCalls
+from gristmill._reasons import reason_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Blocks:
             if not job:
                 raise RuntimeError("the provider returned no job")
         except Exception as error:  # any exception of a provider means that the block failed
-            reason = f"it could not be submitted: {text_of(error)}"
+            reason = f"it could not be submitted: {reason_of(error)}"
             block = Block(number, None, BlockStatus(BlockState.FAILED, reason))
             _log.warning("block %s, named %s, failed: %s", number, name, reason)
         else:
@@ -134,7 +134,7 @@ class Blocks:
             if job:
                 self._ask("cancel", [job], waits=True)
         except Exception as error:
-            _log.warning("job %s is not needed and was not cancelled: %s", job, text_of(error))
+            _log.warning("job %s is not needed and was not cancelled: %s", job, reason_of(error))
 
     def see(self, nodes: Sequence[NodeView], now: float) -> Change:
         """Records which nodes are connected and which have no tasks."""
@@ -194,7 +194,7 @@ class Blocks:
             jobs = [block.job for block in living]
             answers = _as_many(self._ask("status", jobs), len(jobs), "states")
         except Exception as error:  # a busy batch system answers a later poll
-            self._note_trouble(f"does not report the states of its jobs: {text_of(error)}")
+            self._note_trouble(f"does not report the states of its jobs: {reason_of(error)}")
             return 0
         # Called after the poll: a node may join, work and die with its job between two looks at the nodes.
         come = {_block_of(name) for name in joined()}
@@ -204,7 +204,7 @@ class Blocks:
             try:
                 _take_over(block, read_status(theirs))
             except Exception as error:
-                trouble = f"reports no state of job {block.job}: {text_of(error)}"
+                trouble = f"reports no state of job {block.job}: {reason_of(error)}"
         self._note_trouble(trouble)
         return sum(block.status.state is BlockState.MISSING for block in living)
 
@@ -220,7 +220,7 @@ class Blocks:
             jobs = [block.job for block in blocks]
             gone = _as_many(self._ask("cancel", jobs), len(jobs), "answers")
         except Exception as error:  # cancelled again later if they still run
-            self._note_trouble(f"does not cancel jobs: {text_of(error)}")
+            self._note_trouble(f"does not cancel jobs: {reason_of(error)}")
             return False
         self._note_trouble("")
         for block, is_gone in zip(blocks, gone, strict=True):

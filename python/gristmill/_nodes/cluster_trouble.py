@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from gristmill._nodes.block_status import is_same_trouble, text_of
+from gristmill._nodes.block_status import is_same_trouble
 from gristmill._nodes.pauses import Pauses
+from gristmill._reasons import reason_of
 
 _log = logging.getLogger("gristmill.nodes")
 
@@ -35,7 +36,7 @@ class ClusterTrouble:
         :param lasted_s: the time that the poll has taken, seconds.
         :param has_node: whether a node is connected: then tasks run, and the cluster is not given up.
         """
-        text = f"its state cannot be read: {text_of(error)}"
+        text = f"its state cannot be read: {reason_of(error)}"
         if not is_same_trouble(text, self.text):
             _log.warning("%s: %s", self._cluster, text)
         self.text = text

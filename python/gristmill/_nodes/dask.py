@@ -11,11 +11,12 @@ import time
 
 from gristmill import _options
 from gristmill._nodes.affinity import checked
-from gristmill._nodes.block_status import is_same_trouble, text_of
+from gristmill._nodes.block_status import is_same_trouble
 from gristmill._nodes.cluster_trouble import ClusterTrouble
 from gristmill._nodes.network import network_of
 from gristmill._nodes.outside_calls import CallLimit, OutsideCalls
 from gristmill._nodes.placement import CopiedPlacement
+from gristmill._reasons import reason_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class DaskNodes(CopiedPlacement):
             )
         except Exception as error:  # an exception that a worker of the cluster has raised
             self.client.give_up(
-                f"the workers of the Dask cluster start no agents: {text_of(error)}"
+                f"the workers of the Dask cluster start no agents: {reason_of(error)}"
             )
             return
         self._thread = threading.Thread(
@@ -196,4 +197,4 @@ class DaskNodes(CopiedPlacement):
         try:
             self._ask("unregister_worker_plugin", name)
         except Exception as error:  # the cluster and its agents may be gone
-            _log.info("the agents of the Dask cluster end by themselves: %s", text_of(error))
+            _log.info("the agents of the Dask cluster end by themselves: %s", reason_of(error))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from gristmill import _options
 from gristmill._nodes.affinity import checked
-from gristmill._nodes.block_status import is_same_trouble, text_of
+from gristmill._nodes.block_status import is_same_trouble
 from gristmill._nodes.cluster_trouble import ClusterTrouble
 from gristmill._nodes.groups import group_of
 from gristmill._nodes.hosted import HostedAgent
@@ -17,6 +17,7 @@ from gristmill._nodes.network import network_of
 from gristmill._nodes.outside_calls import CallLimit, OutsideCalls
 from gristmill._nodes.pauses import Pauses
 from gristmill._nodes.placement import CopiedPlacement
+from gristmill._reasons import reason_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -282,7 +283,7 @@ class RayNodes(CopiedPlacement):
         try:
             self._calls.call("kill", self._leave)
         except Exception as error:
-            _log.warning("the actors of the Ray cluster may be left: %s", text_of(error))
+            _log.warning("the actors of the Ray cluster may be left: %s", reason_of(error))
 
     def _leave(self) -> None:
         """Ends the actors, and the connection that is not needed any more."""

@@ -8,10 +8,10 @@ import threading
 import time
 
 from gristmill import _forked
-from gristmill._nodes.block_status import text_of
 from gristmill._nodes.opening import BEAT_S
 from gristmill._nodes.pauses import Pauses
 from gristmill._nodes.scaling import Rate, Strategy
+from gristmill._reasons import reason_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Scaler:
             self._tell()
         finally:
             if self.executor_exception is not None:
-                self._client.give_up(text_of(self.executor_exception))
+                self._client.give_up(reason_of(self.executor_exception))
 
     def _cancel_all(self) -> None:
         """Cancels all jobs that are left. Logs those that may still run."""

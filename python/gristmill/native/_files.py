@@ -43,12 +43,13 @@ _numbers = itertools.count()
 _lock = threading.RLock()
 
 
-def _forget_threads() -> None:
+def _renew_lock() -> None:
+    """Replaces the lock in a forked process, where the thread that may hold it does not exist."""
     global _lock
     _lock = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_forget_threads)
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 class LibraryFile:

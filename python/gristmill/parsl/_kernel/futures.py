@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from concurrent.futures import CancelledError, Future
@@ -26,6 +27,15 @@ _F = TypeVar("_F")
 #: destructor may use other futures while its thread holds the lock.
 _making = threading.RLock()
 _DONE = (CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED)
+
+
+def _renew_making() -> None:
+    """Replaces the lock in a forked process, where the thread that may hold it does not exist."""
+    global _making
+    _making = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_making)
 
 
 def named_as_parsls(kind: type[_F]) -> type[_F]:
