@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gristmill import Executor
+from gristmill import Executor, _classes
 from gristmill.parsl._kernel.checkpoint import pickle_entry
 from gristmill.parsl._kernel.serialization import serialize
 
@@ -237,3 +237,45 @@ def test_a_checkpoint_and_a_serialized_object_keep_what_is_the_base_s_too(
     command = [sys.executable, "-c", READ.format(path=sys.path, file=str(file))]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["1", "True"]
+
+
+class Register:
+    """A base whose subclasses are listed."""
+
+    names: typing.ClassVar[list[str]] = []
+
+    def __init_subclass__(cls) -> None:
+        Register.names.append(cls.__name__)
+
+
+class Held:
+    """The making of a class, which lasts until another thread lets it go on."""
+
+    def __init__(self) -> None:
+        self.has_begun, self.goes_on = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self.has_begun.wait()
+
+    def _run(self) -> None:
+        with _classes._without_hooks([Register]):
+            self.has_begun.set()
+            self.goes_on.wait()
+            type("Received", (Register,), {})
+
+    def end(self) -> None:
+        self.goes_on.set()
+        self._thread.join()
+
+
+def test_threads_that_make_classes_without_hooks_change_nothing_for_others() -> None:
+    hook = vars(Register)["__init_subclass__"]
+    first, second = Held(), Held()
+    type("Own", (Register,), {})
+    assert Register.names == ["Own"]
+    assert _classes._class_state(Register, lambda _: False)[0]["__init_subclass__"] is hook
+    first.end()
+    type("Other", (Register,), {})
+    second.end()
+    assert Register.names == ["Own", "Other"]
+    assert vars(Register)["__init_subclass__"] is hook

@@ -18,6 +18,7 @@ import dataclasses
 import enum
 import functools
 import operator
+import os
 import struct
 import sys
 import threading
@@ -139,6 +140,8 @@ def _class_state(
     shared: dict[str, type] = {}
     # In a certain order, so that equal classes have equal pickles.
     for name, value in sorted(vars(cls).items(), key=operator.itemgetter(0)):
+        if type(value) is _PausedHook:
+            value = value.hook
         if _is_left_out(cls, name, value):
             continue
         # Names in the dict of a class are interned. A pickle would depend on whether another part has the same string.
@@ -216,17 +219,72 @@ def _with_hooks(bases: tuple[Any, ...], make: Callable[[bool], type]) -> type:
             return make(False)
 
 
+class _PausedHook(classmethod):  # type: ignore[type-arg]
+    """An ``__init_subclass__`` in place of another one, which only the class statements of some threads run."""
+
+    def __init__(self, hook: Any) -> None:
+        def run(cls: type, /, *arguments: Any, **named: Any) -> None:
+            if self not in _ignored_here():
+                hook.__get__(None, cls)(*arguments, **named)
+
+        super().__init__(run)
+        self.hook = hook
+        #: Class statements that ignore the hook now.
+        self.count = 0
+
+
+_ignored = threading.local()
+#: Guards the hooks that are replaced. No other code runs while a thread holds it, except that of destructors.
+_hooks_lock = threading.RLock()
+
+
+def _renew_hooks_lock() -> None:
+    """Replaces the lock in a forked process, where the thread that may hold it does not exist."""
+    global _hooks_lock
+    _hooks_lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_hooks_lock)
+
+
+def _ignored_here() -> frozenset[_PausedHook]:
+    """Returns the hooks that class statements of this thread ignore."""
+    ignored: frozenset[_PausedHook] = getattr(_ignored, "hooks", frozenset())
+    return ignored
+
+
 @contextlib.contextmanager
 def _without_hooks(owners: Iterable[type]) -> Iterator[None]:
-    """Makes class statements ignore the ``__init_subclass__`` of some classes."""
-    hooks = [(owner, vars(owner)["__init_subclass__"]) for owner in owners]
-    for owner, _ in hooks:
-        type.__setattr__(owner, "__init_subclass__", classmethod(lambda cls, **_: None))
+    """Makes class statements of this thread ignore the ``__init_subclass__`` of some classes."""
+    paused: list[tuple[type, _PausedHook]] = []
+    before = _ignored_here()
     try:
+        paused.extend((owner, _pause_hook(owner)) for owner in owners)
+        _ignored.hooks = before.union(hook for _, hook in paused)
         yield
     finally:
-        for owner, hook in hooks:
+        _ignored.hooks = before
+        for owner, hook in paused:
+            _go_on(owner, hook)
+
+
+def _pause_hook(owner: type) -> _PausedHook:
+    with _hooks_lock:
+        hook = vars(owner)["__init_subclass__"]
+        if not isinstance(hook, _PausedHook):
+            hook = _PausedHook(hook)
             type.__setattr__(owner, "__init_subclass__", hook)
+        hook.count += 1
+        return hook
+
+
+def _go_on(owner: type, hook: _PausedHook) -> None:
+    with _hooks_lock:
+        hook.count -= 1
+        # The class may have got another hook meanwhile.
+        if not hook.count and vars(owner).get("__init_subclass__") is hook:
+            type.__setattr__(owner, "__init_subclass__", hook.hook)
 
 
 def _is_python(cls: type) -> bool:
