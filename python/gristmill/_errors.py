@@ -165,4 +165,4 @@ class StaleModuleError(GristmillError):
     code = "stale_module"
 
     #: The facts that complete the message in the submitting process; see ``_stale``.
-    _difference: tuple[str, str, str, str | None] | None = None
+    _difference: tuple[str, str, str, str | None, bytes | None] | None = None

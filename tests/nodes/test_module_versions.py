@@ -76,6 +76,16 @@ def test_an_edited_module_is_told_as_such_on_a_node_too(place: Place) -> None:
     assert "the worker on node local0" in str(error)
 
 
+def test_a_function_that_the_caller_replaced_is_told_as_such_on_a_node_too(place: Place) -> None:
+    place.here.write("replaced_module", "def f():\n    return 1\n")
+    function = place.here.load("replaced_module").f
+    function.__code__ = (lambda: 2).__code__
+    error = place.error(function)
+    assert isinstance(error, StaleModuleError)
+    assert "replaced_module.f was edited" in str(error)
+    assert "was replaced in the caller: the worker on node local0" in str(error)
+
+
 def test_the_error_passes_through_a_task_as_it_is(place: Place) -> None:
     place.write("passing_module", "def f():\n    return 2\n", "def f():\n    return 1\n")
     function = place.here.load("passing_module").f
