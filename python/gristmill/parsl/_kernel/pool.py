@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from gristmill.parsl._kernel.apps import PythonApp
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from gristmill.parsl._kernel.kernel import DataFlowKernel
 
 
-#: Functions whose apps are kept, with what they captured. The oldest one is forgotten, and is made an app again at its
-#: next call.
-_APPS_MAX = 16
+#: Functions whose apps are kept, with what they captured. The least recently used one is forgotten, and is made an app
+#: again at its next call.
+_APPS_MAX = 64
 
 
 class ParslPoolExecutor(Executor):
@@ -40,6 +41,7 @@ class ParslPoolExecutor(Executor):
         self._config = config
         self._kernel = dfk
         self._executors = executors
+        #: By their last use, the latest one last.
         self._apps: OrderedDict[Callable[..., Any], PythonApp] = OrderedDict()
         self._app_count = 0
         if config is not None:
@@ -63,6 +65,10 @@ class ParslPoolExecutor(Executor):
             self._app_count += 1
             if len(self._apps) > _APPS_MAX:
                 self._apps.popitem(last=False)
+        else:
+            # Another thread may have forgotten the function meanwhile.
+            with suppress(KeyError):
+                self._apps.move_to_end(fn)
         return app
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
