@@ -65,10 +65,20 @@ def test_there_are_never_more_tasks_than_the_limit(limited: Any) -> None:
 
 
 def test_without_a_limit_as_many_tasks_may_be_outstanding_as_memory_has_room_for(
-    make_kernel: Any, hold: Gate, monkeypatch: pytest.MonkeyPatch
+    make_kernel: Any,
+    hold: Gate,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(back_pressure, "memory_size", lambda: 4 * 2500 * 3)
-    test_a_call_waits_until_a_task_is_final(make_kernel("threads"), hold)
+    kernel = make_kernel("threads")
+    test_a_call_waits_until_a_task_is_final(kernel, hold)
+    app = python_app(calls.same, data_flow_kernel=kernel)
+    for number in range(20):
+        app(number)
+    (warning,) = (one for one in caplog.records if one.levelname == "WARNING")
+    assert "the program waits: 3 tasks are outstanding" in warning.getMessage()
+    assert "Config(task_limit=...)" in warning.getMessage()
 
 
 @pytest.mark.usefixtures("interrupts")

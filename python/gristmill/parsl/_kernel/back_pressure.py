@@ -8,6 +8,8 @@ do not wait.
 
 from __future__ import annotations
 
+import itertools
+import logging
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -18,6 +20,7 @@ from gristmill.parsl._kernel.calls import is_in_step
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_log = logging.getLogger("parsl.gristmill.kernel")
 
 #: Bytes of an outstanding task with its futures, without its arguments, which are the program's own objects.
 _TASK_SIZE = 2500
@@ -36,6 +39,8 @@ class BackPressure:
 
     def __init__(self, limit: int | None, count: Callable[[], int], lock: threading.RLock) -> None:
         self._limit = max(memory_size() // 4 // _TASK_SIZE, 1) if limit is None else limit
+        #: Numbers the waits that the program has not asked for.
+        self._unasked_waits = itertools.count() if limit is None else None
         self._count = count
         self._lock = lock
         #: One locked lock for each waiting thread, which is blocked in a second ``acquire`` of it.
@@ -48,6 +53,13 @@ class BackPressure:
         """Waits while too many tasks are outstanding, if this thread may wait safely. An interrupt ends the wait."""
         if self._has_room() or not self._may_wait():
             return
+        if self._unasked_waits is not None and not next(self._unasked_waits):
+            _log.warning(
+                "the program waits: %s tasks are outstanding, as many as fit into a quarter of memory at %s bytes "
+                "each. Config(task_limit=...) sets another limit",
+                self._limit,
+                _TASK_SIZE,
+            )
         door = threading.Lock()
         door.acquire()
         while True:
