@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import time
+import weakref
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,13 @@ from typing import Any
 import pytest
 
 import gristmill.parsl as parsl
-from gristmill.parsl import Config, GristmillExecutor, ThreadPoolExecutor, python_app
+from gristmill.parsl import (
+    Config,
+    DataFlowKernel,
+    GristmillExecutor,
+    ThreadPoolExecutor,
+    python_app,
+)
 from gristmill.parsl.dataflow.states import States
 from gristmill.parsl.errors import ConfigurationError, NoDataFlowKernelError
 from gristmill.parsl.executors.base import ParslExecutor
@@ -192,6 +200,47 @@ def test_tasks_are_kept_if_asked_for(make_kernel: Any) -> None:
     future = python_app(abs, data_flow_kernel=kernel)(-1)
     future.result()
     assert kernel.tasks[0]["status"] is States.exec_done
+
+
+@KINDS
+def test_an_executor_of_another_running_kernel_is_refused(
+    make_kernel: Any, tmp_path: Path, kind: str
+) -> None:
+    first = make_kernel(kind)
+    executor = first.executors["here"]
+    config = Config(executors=[executor], run_dir=str(tmp_path / "second"))
+    with pytest.raises(ConfigurationError, match=r"^the executor 'here' belongs to a kernel that"):
+        DataFlowKernel(config)
+    assert not (tmp_path / "second").exists()
+    with pytest.raises(ConfigurationError, match=r"make an executor for each kernel"):
+        first.add_executors([executor])
+    with pytest.raises(ConfigurationError, match=r"^the executor 'here' belongs to a kernel that"):
+        executor.start()
+    assert python_app(abs, data_flow_kernel=first)(-1).result() == 1
+    first.cleanup()
+    with DataFlowKernel(config) as second:
+        assert python_app(abs, data_flow_kernel=second)(-1).result() == 1
+
+
+@pytest.mark.parametrize("make", [GristmillExecutor, ThreadPoolExecutor])
+def test_an_executor_keeps_no_frames_of_the_exception_that_it_was_started_after(
+    make: Callable[[], ParslExecutor],
+) -> None:
+    class Value:
+        pass
+
+    def start() -> weakref.ref[Value]:
+        value = Value()
+        try:
+            raise OSError
+        except OSError:
+            executor.start()
+        return weakref.ref(value)
+
+    with make() as executor:
+        reference = start()
+        gc.collect()
+        assert reference() is None
 
 
 def test_executors_may_be_added_later(make_kernel: Any, tmp_path: Path) -> None:

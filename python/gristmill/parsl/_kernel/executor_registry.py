@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from gristmill import _forked
+from gristmill.parsl._kernel.executors.base import ParslExecutor
 from gristmill.parsl._kernel.executors.engine import GristmillExecutor
 
 if TYPE_CHECKING:
@@ -21,6 +22,13 @@ _log = logging.getLogger("parsl.gristmill.kernel")
 
 #: The executor that runs join apps, staging and ``future[key]``.
 INTERNAL = "_parsl_internal"
+
+
+def refuse_used(executors: Sequence[Any]) -> None:
+    """Raises ``ConfigurationError`` if another kernel uses one of the executors."""
+    for executor in executors:
+        if isinstance(executor, ParslExecutor):
+            executor._refuse_second_kernel()
 
 
 class ExecutorRegistry:
@@ -38,7 +46,10 @@ class ExecutorRegistry:
         """Starts executors.
 
         :param announce: called with each executor before it is started.
+
+        Raises ``ConfigurationError`` if another kernel uses one of them; then none is started.
         """
+        refuse_used(executors)
         for executor in executors:
             kind = f"{type(executor).__module__}.{type(executor).__name__}"
             fields = {"parsl.executor.label": executor.label, "parsl.executor.type": kind}

@@ -23,7 +23,7 @@ from gristmill.parsl._kernel.arguments import (
 from gristmill.parsl._kernel.choice import chooser
 from gristmill.parsl._kernel.counts import count_states
 from gristmill.parsl._kernel.dependencies import DEEP_DEPENDENCY_RESOLVER
-from gristmill.parsl._kernel.executor_registry import INTERNAL, ExecutorRegistry
+from gristmill.parsl._kernel.executor_registry import INTERNAL, ExecutorRegistry, refuse_used
 from gristmill.parsl._kernel.fast_paths import FastPaths
 from gristmill.parsl._kernel.fetched_bytes import FetchedBytes
 from gristmill.parsl._kernel.futures import AppFuture, DataFuture, GraphFuture
@@ -55,7 +55,8 @@ class DataFlowKernel:
 
     :param config: the executors and options.
 
-    Raises ``TypeError`` for an object that is no configuration.
+    Raises ``TypeError`` for an object that is no configuration, and ``ConfigurationError`` for an executor that another
+    kernel uses.
     """
 
     def __init__(self, config: Config) -> None:
@@ -65,6 +66,7 @@ class DataFlowKernel:
 
         if not hasattr(config, "executors") or not hasattr(config, "run_dir"):
             raise TypeError(f"config must be a Config, not {shown(config)}")
+        refuse_used(config.executors)
         self.cleanup_called = False
         self._generation = _native.generation()
         self._config = config

@@ -8,7 +8,7 @@ import sys
 from abc import ABCMeta, abstractmethod
 from typing import TYPE_CHECKING
 
-from gristmill import _options
+from gristmill import _forked, _options
 from gristmill.parsl._kernel.representation import RepresentationMixin
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class ParslExecutor(RepresentationMixin, metaclass=ABCMeta):
     working_dir: str | None = None
     run_dir: str = "."
     run_id: str | None = None
+    #: The process, by its generation, in which this executor has been started and not ended.
+    _running_in: int | None = None
 
     def __new__(cls, *_arguments: Any, **_named: Any) -> Self:
         """Registers the class with Parsl, if Parsl is loaded, before any code checks the type of the executor."""
@@ -65,6 +67,16 @@ class ParslExecutor(RepresentationMixin, metaclass=ABCMeta):
         traceback: TracebackType | None,
     ) -> None:
         self.shutdown()
+
+    def _refuse_second_kernel(self) -> None:
+        """Raises ``ConfigurationError`` while a kernel of this process uses the executor."""
+        if self._running_in == _forked.generation():
+            from gristmill.parsl._kernel.errors import ConfigurationError
+
+            raise ConfigurationError(
+                f"the executor {self.label!r} belongs to a kernel that has not ended: make an executor for each "
+                "kernel, or end that kernel first"
+            )
 
     def start(self) -> None:
         """Prepares the executor to take tasks. The kernel calls this once."""

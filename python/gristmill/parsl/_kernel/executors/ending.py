@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
+
+#: An exception's own attributes, in classes that replace ``__dict__`` too.
+_attributes_of = BaseException.__dict__["__dict__"].__get__
 
 
-def handled_since(before: BaseException | None) -> BaseException | None:
-    """Returns the exception that this thread is handling, unless it is ``before`` or there is none."""
+def handled_now() -> dict[str, Any] | None:
+    """Returns what identifies the exception that this thread is handling, for ``handled_since``.
+
+    It is the dictionary of the exception's attributes, which no other exception has. Unlike the exception, whose
+    ``id`` another one may have later, it keeps no frames in memory.
+    """
     error = sys.exception()
-    return None if error is before else error
+    return None if error is None else _attributes_of(error)
+
+
+def handled_since(before: dict[str, Any] | None) -> BaseException | None:
+    """Returns the exception that this thread is handling, unless there is none or ``handled_now`` returned it."""
+    error = sys.exception()
+    return None if error is None or _attributes_of(error) is before else error
 
 
 def uncaught() -> BaseException | None:

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import atexit
 import functools
-import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import gristmill
-from gristmill import _creation_sites, _native, _options
+from gristmill import _creation_sites, _forked, _native, _options
 from gristmill._captures import trust_contents
 from gristmill.parsl._kernel.executors import ending
 from gristmill.parsl._kernel.executors.base import ParslExecutor, check_files, radio_of_parsl
@@ -207,13 +206,17 @@ class GristmillExecutor(TellsOfBlocks, ParslExecutor):
         if remote_monitoring_radio is None:
             self.remote_monitoring_radio = radio_of_parsl("filesystem", "FilesystemRadio")
         self._engine: _Engine | None = None
-        #: The exception that was handled when this executor started.
-        self._handled_at_start: BaseException | None = None
+        #: Identifies the exception that was handled when this executor started.
+        self._handled_at_start: dict[str, Any] | None = None
         #: The function that was submitted last.
         self._function: Callable[..., Any] | None = None
 
     def start(self) -> None:
-        """Makes the engine. Workers start with the first task, and the first blocks of a provider start now."""
+        """Makes the engine. Workers start with the first task, and the first blocks of a provider start now.
+
+        Raises ``ConfigurationError`` if another kernel that has not ended uses this executor.
+        """
+        self._refuse_second_kernel()
         placement = placement_of(self)
         binding = Binding(self.max_workers) if placement is not None else bind_here(self)
         self._engine = _Engine(
@@ -230,8 +233,9 @@ class GristmillExecutor(TellsOfBlocks, ParslExecutor):
             blobs=self.blobs,
             gpus=binding.gpus,
         )
+        self._running_in = _forked.generation()
         self._engine.variables, self._engine.numa_nodes = binding.environment, binding.numa_nodes
-        self._handled_at_start = sys.exception()
+        self._handled_at_start = ending.handled_now()
         atexit.register(self._abandon_at_exit)
         self._options = functools.lru_cache(_SPECIFICATIONS_MAX)(self._make_options)
         # The submit function of most tasks, looked up once.
@@ -343,7 +347,10 @@ class GristmillExecutor(TellsOfBlocks, ParslExecutor):
             error = ending.handled_since(self._handled_at_start)
             if block and error is not None:
                 self._abandon(error)
-            self._engine.shutdown(block, cancel_futures=cancel_futures)
+            try:
+                self._engine.shutdown(block, cancel_futures=cancel_futures)
+            finally:
+                self._running_in = None
             atexit.unregister(self._abandon_at_exit)
             # The engine and its memory live until the last future is gone. The cached options must not extend that.
             self._options.cache_clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import sys
 from typing import TYPE_CHECKING
 
 from gristmill import _forked, _options
@@ -52,8 +51,8 @@ class ThreadPoolExecutor(ParslExecutor):
                 "multiprocessing", "MultiprocessingQueueRadio"
             )
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
-        #: The exception that was handled when this executor started.
-        self._handled_at_start: BaseException | None = None
+        #: Identifies the exception that was handled when this executor started.
+        self._handled_at_start: dict[str, Any] | None = None
 
     @property
     def executor(self) -> concurrent.futures.ThreadPoolExecutor | None:
@@ -61,11 +60,16 @@ class ThreadPoolExecutor(ParslExecutor):
         return self._pool
 
     def start(self) -> None:
-        """Makes the pool. It starts a thread for each task that finds no idle one."""
-        self._handled_at_start = sys.exception()
+        """Makes the pool. It starts a thread for each task that finds no idle one.
+
+        Raises ``ConfigurationError`` if another kernel that has not ended uses this executor.
+        """
+        self._refuse_second_kernel()
+        self._handled_at_start = ending.handled_now()
         self._pool = concurrent.futures.ThreadPoolExecutor(
             self.max_threads, thread_name_prefix=self.thread_name_prefix
         )
+        self._running_in = _forked.generation()
 
     def submit(
         self,
@@ -98,7 +102,10 @@ class ThreadPoolExecutor(ParslExecutor):
         """
         if self._pool is not None:
             error = ending.handled_since(self._handled_at_start)
-            self._pool.shutdown(wait=block, cancel_futures=error is not None)
+            try:
+                self._pool.shutdown(wait=block, cancel_futures=error is not None)
+            finally:
+                self._running_in = None
         super().shutdown()
 
     def monitor_resources(self) -> bool:
