@@ -6,16 +6,17 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gristmill_client::{ArenaError, BlockPart, ClientArena};
 use gristmill_shm::{WeakBlock, WorkerArena};
 use gristmill_wire::BlockRange;
-use pyo3::exceptions::{PyBufferError, PyMemoryError};
+use pyo3::exceptions::PyMemoryError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::buffer_view::{OwnedMemory, fill_view};
 use crate::codec::{BlockSink, BlockSource, malformed};
 use crate::error;
 use crate::object::Owned;
@@ -41,19 +42,10 @@ impl ArenaMemory {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let memory = slf.get();
-        let size = memory.size.cast_signed();
-        let (pointer, readonly) =
-            (memory.pointer.cast::<c_void>(), c_int::from(memory.is_readonly));
-        // SAFETY: Python passes a view to fill in. The buffer is `size` bytes for as long as this object lives, and the
-        // view takes a reference to this object.
-        let filled =
-            unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), pointer, size, readonly, flags) };
-        if filled < 0 {
-            return Err(PyErr::take(slf.py())
-                .unwrap_or_else(|| PyBufferError::new_err("the memory is read-only")));
-        }
-        Ok(())
+        let &Self { pointer, size, is_readonly, .. } = slf.get();
+        let memory = OwnedMemory { pointer, size, is_readonly };
+        // SAFETY: Python passes a view to fill in; the holder keeps the memory for as long as this object lives.
+        unsafe { fill_view(slf.as_any(), (view, flags), &memory) }
     }
 
     fn __len__(&self) -> usize {

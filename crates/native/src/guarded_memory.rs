@@ -2,9 +2,11 @@
 
 use std::ffi::{c_int, c_void};
 
-use pyo3::exceptions::{PyBufferError, PyMemoryError};
+use pyo3::exceptions::PyMemoryError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+
+use crate::buffer_view::{OwnedMemory, fill_view};
 
 /// A writable buffer of zeros in such memory. If its size is a multiple of an item's, each item is aligned.
 #[pyclass(frozen, module = "gristmill._native")]
@@ -35,16 +37,10 @@ impl GuardedMemory {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let memory = slf.get();
-        let (pointer, size) = (memory.data.cast::<c_void>(), memory.size.cast_signed());
-        // SAFETY: Python passes a view to fill in. The buffer is `size` bytes for as long as this object lives, and the
-        // view takes a reference to this object.
-        let filled = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), pointer, size, 0, flags) };
-        if filled < 0 {
-            return Err(PyErr::take(slf.py())
-                .unwrap_or_else(|| PyBufferError::new_err("the memory has no such buffer")));
-        }
-        Ok(())
+        let &Self { data: pointer, size, .. } = slf.get();
+        let memory = OwnedMemory { pointer, size, is_readonly: false };
+        // SAFETY: Python passes a view to fill in; the mapping is there for as long as this object lives.
+        unsafe { fill_view(slf.as_any(), (view, flags), &memory) }
     }
 
     fn __len__(&self) -> usize {

@@ -5,6 +5,7 @@
 
 mod arena;
 mod attached;
+mod buffer_view;
 mod callee;
 mod codec;
 mod collector;
