@@ -99,18 +99,18 @@ class DeclaredFunction(Symbol):
                 ctypes.c_void_p if isinstance(one, _Array) else one for one in self._parameters
             ]
             self._call = ctypes.CFUNCTYPE(self._result, *types)(self._address())
-        passed, arrays, returned = [], [], []
+        # The function has addresses only: this list keeps the arrays alive until it returns.
+        held: list[Any] = []
+        passed, returned = [], []
         for number, (parameter, argument) in enumerate(
             zip(self._parameters, arguments, strict=True), 1
         ):
             try:
-                value = _passed(parameter, argument)
-                if self._guards and isinstance(parameter, (InOut, Out)):
-                    value = _guarded(value)
+                value = _passed(parameter, argument, self._guards)
             except (TypeError, OverflowError, ValueError, MemoryError) as error:
                 raise _named(error, f"{self.__qualname__}: argument {number}") from None
             if isinstance(parameter, _Array):
-                arrays.append(value)
+                held.append(value)
                 passed.append(value.ctypes.data)
                 if not isinstance(parameter, In):
                     returned.append(value)
@@ -130,14 +130,12 @@ def _named(error: Exception, where: str) -> Exception:
     return kind(f"{where}: {error}")
 
 
-def _guarded(array: Any) -> Any:
-    """Copies an array to memory before such that cannot be written."""
+def _guarded_zeros(like: Any) -> Any:
+    """Returns an array of zeros, of an array's type and shape, in memory before such that cannot be written."""
     import numpy
 
-    memory: Any = _native.GuardedMemory(array.nbytes)
-    guarded = numpy.frombuffer(memory, array.dtype).reshape(array.shape)
-    guarded[...] = array
-    return guarded
+    memory: Any = _native.GuardedMemory(like.nbytes)
+    return numpy.frombuffer(memory, like.dtype).reshape(like.shape)
 
 
 def _parameter(function: Symbol, declared: Any) -> Any:
@@ -195,10 +193,10 @@ def _pointer_in(declared: Any) -> str | None:
     return None
 
 
-def _passed(parameter: Any, argument: Any) -> Any:
+def _passed(parameter: Any, argument: Any, guards: bool) -> Any:
     """Converts an argument to what the function gets: a number, a text, a structure, or the array that it points to."""
     if isinstance(parameter, _Array):
-        return _array(parameter, argument)
+        return _array(parameter, argument, guards)
     if isinstance(argument, parameter):
         return argument
     if issubclass(parameter, _INTEGERS):
@@ -218,10 +216,13 @@ def _passed(parameter: Any, argument: Any) -> Any:
     raise TypeError(f"it must be a {parameter.__name__}, not {_options.shown(argument)}")
 
 
-def _array(parameter: _Array, argument: Any) -> Any:
+def _array(parameter: _Array, argument: Any, guards: bool) -> Any:
     import numpy
 
     if isinstance(parameter, Out):
+        if guards:
+            # Its memory is not touched: it only says how large the output is.
+            return _guarded_zeros(numpy.empty(argument, parameter.dtype))
         return numpy.zeros(argument, parameter.dtype)
     if not isinstance(argument, numpy.ndarray):
         raise TypeError(f"it must be a numpy array, not {_options.shown(argument)}")
@@ -236,4 +237,8 @@ def _array(parameter: _Array, argument: Any) -> Any:
         raise TypeError("arrays of Python objects mean nothing to it")
     if isinstance(parameter, In):
         return numpy.ascontiguousarray(argument)
+    if guards:
+        copy = _guarded_zeros(argument)
+        copy[...] = argument
+        return copy
     return numpy.array(argument, order="C")
