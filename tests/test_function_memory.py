@@ -162,9 +162,9 @@ def test_functions_that_are_called_in_turns_are_described_once_however_many_ther
 ) -> None:
     described = []
 
-    def definition(function: Callable[..., object]) -> bytes:
+    def definition(function: Callable[..., object], *dependencies: Any) -> bytes:
         described.append(function)
-        return define(function)
+        return define(function, *dependencies)
 
     define = _functions.definition
     monkeypatch.setattr(_functions, "definition", definition)

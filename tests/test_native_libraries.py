@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +13,10 @@ import pytest
 
 from gristmill import Executor, TaskTimeoutError, WorkerLostError, on
 from gristmill.native import Library, LibraryError
+from library_tasks import in_nested_tasks, note_sizes, noted_sizes
+from test_functions import resident_kib
 
-from compiled import Compile, compile_library, library
+from compiled import SOURCE, Compile, compile_library, library
 
 __all__ = ["compile_library", "library"]
 
@@ -289,3 +292,104 @@ def test_a_library_that_kills_its_worker_as_it_is_loaded_costs_its_tasks_only(
     assert "loading library libown.so" in str(lost)
     assert isinstance(stopped, TaskTimeoutError)
     assert "loading library libown.so" in str(stopped)
+
+
+#: Bytes behind a library's tables, which nothing reads. They are more than an engine of a small machine keeps of definitions.
+PADDING = 5 << 20
+
+
+def padded(compile_library: Compile) -> Library:
+    """Returns the tests' library as one of many bytes."""
+    file = compile_library(SOURCE)
+    file.write_bytes(file.read_bytes() + bytes(PADDING))
+    return Library(file)
+
+
+@pytest.mark.parametrize("options", ["1", "1, start='spawn'", "1, nodes=on.local(1)"])
+def test_a_worker_is_sent_a_library_once_for_all_of_its_functions(
+    compile_library: Compile, options: str
+) -> None:
+    library = padded(compile_library)
+    echo, twice = library["echo"], library.function("twice", capacity=2)
+    executor = eval(f"Executor({options})", {"Executor": Executor, "on": on})
+    with executor:
+        submit = executor.submit
+        submit(note_sizes).result()
+        for number in (b"1", b"2", b"3"):
+            assert submit(echo, number).result() == number
+            assert submit(twice, number).result() == 2 * number
+            assert submit(lambda data: echo(twice(data)), number).result() == 2 * number
+        large = [size for size in submit(noted_sizes).result() if size > PADDING]
+        assert len(large) == 1
+
+        # The next worker has nothing of it.
+        assert isinstance(submit(library["crash"], b"").exception(), WorkerLostError)
+        submit(note_sizes).result()
+        assert submit(echo, b"4").result() == b"4"
+        assert submit(twice, b"5").result() == b"55"
+        assert sum(size > PADDING for size in submit(noted_sizes).result()) == 1
+
+
+def test_libraries_share_the_bytes_of_a_companion(tmp_path: Path, compile_library: Compile) -> None:
+    shared = compile_library(
+        COUNTED.replace("20000", "1"), "-Wl,-soname,libshared.so", name="libshared.so"
+    )
+    shared.write_bytes(shared.read_bytes() + bytes(PADDING))
+    with Executor(1) as executor:
+        executor.submit(note_sizes).result()
+        found = []
+        for number in (1, 2):
+            file = compile_library(
+                NEEDING, f"-DNUMBER={number}", f"-L{tmp_path}", "-lshared", name=f"lib{number}.so"
+            )
+            function = Library(file, companions=[shared])["f"]
+            found.append(executor.submit(function, b".").result())
+        assert found == [b"\1", b"\2"]
+        assert sum(size > PADDING for size in executor.submit(noted_sizes).result()) == 1
+
+
+@pytest.mark.parametrize("options", ["2", "2, nodes=on.local(2)"])
+def test_tasks_submit_functions_of_a_library_that_they_were_sent(
+    compile_library: Compile, options: str
+) -> None:
+    library = padded(compile_library)
+    echo = library["echo"]
+    executor = eval(f"Executor({options})", {"Executor": Executor, "on": on})
+    with executor:
+        submit = executor.submit
+        assert submit(in_nested_tasks, echo, b"1").result() == [b"1", b"1!"]
+        assert submit(lambda: in_nested_tasks(echo, b"2")).result() == [b"2", b"2!"]
+        assert submit(echo, b"3").result() == b"3"
+
+
+def test_an_argument_holds_a_library_as_it_holds_a_large_array(
+    compile_library: Compile,
+) -> None:
+    echo = padded(compile_library)["echo"]
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(echo, 5, buffer_callback=buffers.append)
+    assert len(pickled) < 1000
+    assert len(buffers) == 1
+    assert pickle.loads(pickled, buffers=buffers)(b"here") == b"here"
+    with Executor(1) as executor:
+        for data in (b"1", b"2"):
+            assert (
+                executor.submit(lambda function, data: function(data), echo, data).result() == data
+            )
+
+
+def test_libraries_that_the_program_drops_leave_the_engine(compile_library: Compile) -> None:
+    size = 12 << 20
+    file = compile_library(VERSION, "-DVERSION=1")
+    content = file.read_bytes()
+    with Executor(1) as executor:
+
+        def run(number: int) -> None:
+            file.write_bytes(content + bytes([number]) * size)
+            assert executor.submit(Library(file)["version"], b".").result() == b"\1"
+
+        run(1)
+        before = resident_kib()
+        for number in range(2, 7):
+            run(number)
+        assert resident_kib() - before < 2 * size >> 10

@@ -7,6 +7,9 @@ A definition is one of
   is noticed. The sources of the modules that the function names are compared in the same way (``_sources``).
 * ``V`` and a pickle of the callable itself: lambdas, closures, functions of ``__main__``, bound methods, partials.
 * ``W``, a length, the modules that the callable names, marshalled, and that pickle.
+
+``V`` and ``W`` may follow ``D`` and digests of what the callable shares with others; ``L`` defines that
+(``_dependencies``).
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, ModuleType
     from typing import Any
+
+    from gristmill._dependencies import Dependency
 else:
     # As in the module `types`, which a zygote takes longer to load than this one.
     CodeType, ModuleType = type((lambda: None).__code__), type(sys)
@@ -41,8 +46,12 @@ LOADED_NS = time.time_ns()
 wrap: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
 
 
-def definition(function: Callable[..., Any]) -> bytes:
-    """Describes a callable to workers. Raises ``UnpicklableError``."""
+def definition(function: Callable[..., Any], dependencies: list[Dependency] | None = None) -> bytes:
+    """Describes a callable to workers. Raises ``UnpicklableError``.
+
+    :param dependencies: gets what the callable shares with others, in the order in which workers load it; without this
+        list, the definition holds all of it.
+    """
     from gristmill import _sources
 
     # First, because the check may find modules that must not go by name.
@@ -51,11 +60,18 @@ def definition(function: Callable[..., Any]) -> bytes:
     if name is None:
         from gristmill import _pickling
 
-        pickled = _pickling.dump_value(function, is_for_task=True)
+        needs: list[Dependency] | None = None if dependencies is None else []
+        pickled = _pickling.dump_value(function, is_for_task=True, needs=needs)
+        head = b""
+        if dependencies is not None and needs:
+            from gristmill import _dependencies
+
+            dependencies += _dependencies.ordered(needs)
+            head = _dependencies.head(dependencies)
         if not checks:
-            return b"V" + pickled
+            return head + b"V" + pickled
         packed = marshal.dumps(checks)
-        return b"W" + len(packed).to_bytes(4, "little") + packed + pickled
+        return head + b"W" + len(packed).to_bytes(4, "little") + packed + pickled
     code = _fingerprint_with_defaults(function)
     is_rewritten = _sources.is_rewritten(sys.modules[name[0]])
     if is_rewritten and any(checked == name[0] for checked, _ in checks):
@@ -64,10 +80,17 @@ def definition(function: Callable[..., Any]) -> bytes:
     return b"N" + marshal.dumps((*map(str, name), code, checks))
 
 
-def load(data: bytes, is_retry: bool = False) -> Callable[..., Any]:
-    """Makes a callable from its definition. Raises the exceptions of its import or its unpickling."""
+def load(data: bytes, is_retry: bool = False) -> Any:
+    """Makes a callable, or what callables share, from its definition.
+
+    Raises the exceptions of its import or its unpickling.
+    """
     if is_retry:
         _forget_listings()  # a module that was missing may exist now
+    if data[:1] == b"L":
+        from gristmill import _dependencies
+
+        return _dependencies.load(data)
     function = _load(data)
     return function if wrap is None else wrap(function)
 
@@ -75,6 +98,10 @@ def load(data: bytes, is_retry: bool = False) -> Callable[..., Any]:
 def _load(data: bytes) -> Callable[..., Any]:
     if data[:1] == b"N":
         return _load_by_name(*marshal.loads(data[1:]))
+    if data[:1] == b"D":
+        from gristmill import _dependencies
+
+        data = _dependencies.without_head(data)
     with _loading.Load("loading a function sent by value", "to load a function sent by value"):
         return _load_by_value(data)
 

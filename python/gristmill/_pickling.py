@@ -24,11 +24,13 @@ from gristmill import (
     _annotations,
     _classes,
     _coroutines,
+    _dependencies,
     _descriptors,
     _modules,
     _native,
     _unpickling,
 )
+from gristmill._dependencies import Dependency
 from gristmill._errors import UnpicklableError
 from gristmill._unpickling import COUNT_SIZE
 
@@ -88,6 +90,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         is_for_task: bool,
         buffers: list[Any] | None,
         has_hints: bool = False,
+        needs: list[Dependency] | None = None,
+        shared: Dependency | None = None,
     ) -> None:
         take = None if buffers is None else _taker(buffers)
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=take)
@@ -99,6 +103,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         #: True if what string annotations name comes with functions and classes by value.
         self._has_hints = has_hints
         self.has_sent_hints = False
+        #: Gets what goes by digest; ``None`` if nothing does.
+        self._needs = needs
+        #: The one of them that is pickled here itself.
+        self._shared = shared
 
     def dumped(self, value: Any) -> tuple[bytes, list[Any]]:
         """Returns a pickle of ours, and the futures in the order of their holes."""
@@ -114,6 +122,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return _unpickling.fill, (self._index(obj),)
         if self._is_for_task and issubclass(kind, Future):
             raise _native.ForeignFutureError(_FOREIGN)
+        if self._needs is not None and issubclass(kind, Dependency):
+            return self._reduce_dependency(obj, self._needs)
         if issubclass(kind, type):
             if obj in _BUILT_IN or _is_by_reference(obj):
                 return super().reducer_override(obj)
@@ -136,6 +146,14 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             if handle is not None:
                 return handle
         return super().reducer_override(obj)
+
+    def _reduce_dependency(self, obj: Dependency, needs: list[Dependency]) -> tuple[Any, ...]:
+        if obj is self._shared:
+            return obj.reduced()
+        needs.append(obj)
+        # A function gets it ready for calls, what depends on it only names it.
+        found = _dependencies.prepared if self._shared is None else _dependencies.arrived
+        return found, (obj.digest(),)
 
     def _dynamic_function_reduce(self, func: Any) -> Any:
         reduced = super()._dynamic_function_reduce(func)
@@ -211,10 +229,13 @@ def _taker(buffers: list[Any]) -> Callable[[pickle.PickleBuffer], bool]:
 
 
 def _dump(
-    value: Any, is_for_task: bool = False, buffers: list[Any] | None = None
+    value: Any,
+    is_for_task: bool = False,
+    buffers: list[Any] | None = None,
+    needs: list[Dependency] | None = None,
 ) -> tuple[bytes, list[Any]]:
     taken = 0 if buffers is None else len(buffers)
-    pickler = _Pickler(io.BytesIO(), is_for_task, buffers, has_hints=is_for_task)
+    pickler = _Pickler(io.BytesIO(), is_for_task, buffers, has_hints=is_for_task, needs=needs)
     try:
         return pickler.dumped(value)
     except Exception:
@@ -223,7 +244,15 @@ def _dump(
     # What only an annotation names must not keep a value from tasks.
     if buffers is not None:
         del buffers[taken:]
-    return _Pickler(io.BytesIO(), is_for_task, buffers).dumped(value)
+    if needs is not None:
+        needs.clear()
+    return _Pickler(io.BytesIO(), is_for_task, buffers, needs=needs).dumped(value)
+
+
+def dump_dependency(value: Dependency, needs: list[Dependency]) -> bytes:
+    """Pickles what functions share. Appends what it names itself to ``needs``. Raises the exceptions of pickling."""
+    pickler = _Pickler(io.BytesIO(), is_for_task=True, buffers=None, needs=needs, shared=value)
+    return pickler.dumped(value)[0]
 
 
 def dump_call(
@@ -252,14 +281,16 @@ def dump_value(
     *,
     is_for_task: bool = False,
     named: list[tuple[str, Any]] | None = None,
+    needs: list[Dependency] | None = None,
 ) -> bytes:
     """Pickles one value that holds no futures; ``buffers`` as in ``dump_call``. Raises ``UnpicklableError``.
 
     :param is_for_task: a task will receive the value, so an executor in it becomes the one that runs the task.
     :param named: the names that messages use for the parts of the value.
+    :param needs: gets the objects that the value shares with others, which then go by digest.
     """
     try:
-        pickled, futures = _dump(value, is_for_task, buffers)
+        pickled, futures = _dump(value, is_for_task, buffers, needs)
         if futures:
             raise TypeError(
                 "it contains a future: pass the future as an argument of its own, or pass its result()"

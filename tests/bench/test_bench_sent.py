@@ -62,9 +62,9 @@ def described(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
     definition = _functions.definition
 
-    def described(function: Any) -> bytes:
+    def described(function: Any, *dependencies: Any) -> bytes:
         found.append(function)
-        return definition(function)
+        return definition(function, *dependencies)
 
     monkeypatch.setattr(_functions, "definition", described)
     return found

@@ -61,9 +61,9 @@ def test_a_function_that_reads_a_context_is_described_once(
     described: list[object] = []
     describe = _functions.definition
 
-    def note(function: Callable[..., object]) -> bytes:
+    def note(function: Callable[..., object], *dependencies: Any) -> bytes:
         described.append(function)
-        return describe(function)
+        return describe(function, *dependencies)
 
     context = Context(load, log)
     options = executor.options(context=context)

@@ -3,15 +3,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use gristmill_wire::{FunctionId, SlotId};
+use gristmill_shm::{BlockPart, WeakBlock};
+use gristmill_store::Verifier;
+use gristmill_wire::{DefinitionHead, Digest, FunctionId, SlotId};
 
 /// Functions by id. A function lives while a cache above or an outstanding task uses it. Then its id is used for another
 /// function, and every worker is told of that one. An id without users has no task in any ring, so no worker confuses the two.
+///
+/// What several functions need, such as the bytes of a library, is an entry of its own: a dependency, which a function names by
+/// digest and uses as long as it lives itself.
 #[derive(Debug, Default)]
 pub struct Functions {
     entries: Vec<Entry>,
     free: Vec<FunctionId>,
     by_content: HashMap<Arc<[u8]>, FunctionId>,
+    /// The dependencies among the entries. Their bytes have these digests.
+    by_digest: HashMap<Digest, FunctionId>,
     /// Ids that lost their last user, each with the bits of the workers that know it.
     departed: Vec<(FunctionId, Vec<u64>)>,
 }
@@ -23,31 +30,62 @@ struct Entry {
     uses: u32,
     /// The workers that were told, one bit a slot. One word covers 64 slots; more words are added as needed.
     known_to: Vec<u64>,
+    /// The dependencies that it uses, in the order in which a worker must be told of them.
+    needs: Box<[FunctionId]>,
+    /// The block with the definition that workers were told last, while one of them may still read it.
+    block: Option<WeakBlock>,
 }
 
 impl Functions {
-    /// Returns the id of a definition and adds a use. Equal bytes have the same id while it is in use.
+    /// Returns the id of a definition and adds a use. Equal bytes have the same id while it is in use. A function must be defined
+    /// after what it needs: a dependency that is missing stays unknown to its workers. A dependency whose bytes do not have its
+    /// digest gets an empty definition, which no worker can load.
     pub fn define(&mut self, definition: &[u8], name: &str) -> FunctionId {
-        if let Some(&id) = self.by_content.get(definition) {
+        let (definition, digest) = match DefinitionHead::read(definition) {
+            DefinitionHead::Dependency { digest, content } if digest_of(content) == digest => {
+                (definition, Some(digest))
+            }
+            DefinitionHead::Dependency { .. } => (&[][..], None),
+            DefinitionHead::Needing(_) | DefinitionHead::Plain => (definition, None),
+        };
+        let known = match &digest {
+            Some(digest) => self.by_digest.get(digest),
+            None => self.by_content.get(definition),
+        };
+        if let Some(&id) = known {
             self.use_again(id);
             return id;
         }
+        let digests = DefinitionHead::read(definition).needs();
+        let needs: Vec<_> = digests.map(|digest| self.by_digest.get(&digest).copied()).collect();
+        let is_complete = needs.iter().all(Option::is_some);
+        let needs: Box<[_]> = needs.into_iter().flatten().collect();
+        needs.iter().for_each(|&id| self.use_again(id));
         let definition: Arc<[u8]> = definition.into();
-        let entry = Entry {
+        let id = self.add(Entry {
             definition: Arc::clone(&definition),
             name: name.into(),
             uses: 1,
             known_to: Vec::new(),
-        };
-        let id = if let Some(id) = self.free.pop() {
+            needs,
+            block: None,
+        });
+        if let Some(digest) = digest {
+            self.by_digest.insert(digest, id);
+        } else if is_complete {
+            // Otherwise the same bytes stand for another function once all that it needs is there.
+            self.by_content.insert(definition, id);
+        }
+        id
+    }
+
+    fn add(&mut self, entry: Entry) -> FunctionId {
+        if let Some(id) = self.free.pop() {
             self.entries[id.0 as usize] = entry;
-            id
-        } else {
-            let id = FunctionId(u32::try_from(self.entries.len()).unwrap_or(u32::MAX));
-            self.entries.push(entry);
-            id
-        };
-        self.by_content.insert(definition, id);
+            return id;
+        }
+        let id = FunctionId(u32::try_from(self.entries.len()).unwrap_or(u32::MAX));
+        self.entries.push(entry);
         id
     }
 
@@ -71,12 +109,24 @@ impl Functions {
     #[cold]
     fn retire(&mut self, id: FunctionId) {
         let entry = &mut self.entries[id.0 as usize];
-        self.by_content.remove(&entry.definition);
+        if self.by_content.get(&entry.definition) == Some(&id) {
+            self.by_content.remove(&entry.definition);
+        } else if let DefinitionHead::Dependency { digest, .. } =
+            DefinitionHead::read(&entry.definition)
+            && self.by_digest.get(&digest) == Some(&id)
+        {
+            self.by_digest.remove(&digest);
+        }
         entry.definition = Arc::from([].as_slice());
         let known_to = std::mem::take(&mut entry.known_to);
+        let needs = std::mem::take(&mut entry.needs);
         self.free.push(id);
         if known_to.iter().any(|&word| word != 0) {
             self.departed.push((id, known_to));
+        }
+        // A dependency needs nothing itself.
+        for dependency in needs {
+            self.release(dependency);
         }
     }
 
@@ -107,6 +157,22 @@ impl Functions {
         Arc::clone(&self.entries[id.0 as usize].definition)
     }
 
+    /// Returns the dependencies of a function that the worker in `slot` must be told of first, in order.
+    pub fn unknown_needs(&self, id: FunctionId, slot: SlotId) -> Vec<FunctionId> {
+        let needs = self.entries[id.0 as usize].needs.iter().copied();
+        needs.filter(|&dependency| !self.is_known(dependency, slot)).collect()
+    }
+
+    /// Returns the block with the definition, if a worker that was told of it may still read it.
+    pub(crate) fn block(&self, id: FunctionId) -> Option<BlockPart> {
+        self.entries[id.0 as usize].block.as_ref()?.upgrade()
+    }
+
+    /// Notes the block with the definition, which a worker is told now.
+    pub(crate) fn note_block(&mut self, id: FunctionId, block: &BlockPart) {
+        self.entries[id.0 as usize].block = Some(block.downgrade());
+    }
+
     /// Records that the worker in `slot` was told of the function.
     pub fn record_known(&mut self, id: FunctionId, slot: SlotId) {
         let (word, bit) = place(slot);
@@ -133,6 +199,12 @@ impl Functions {
     pub fn used_count(&self) -> usize {
         self.entries.len() - self.free.len()
     }
+}
+
+fn digest_of(content: &[u8]) -> Digest {
+    let mut verifier = Verifier::default();
+    verifier.take(content);
+    verifier.digest()
 }
 
 const fn place(slot: SlotId) -> (usize, u64) {
@@ -183,6 +255,74 @@ mod tests {
         assert!(functions.has_departed());
         assert_eq!(functions.take_departed(), [(id, vec![SlotId(3), SlotId(71)])]);
         assert!(!functions.has_departed() && functions.take_departed().is_empty());
+    }
+
+    fn dependency(content: &[u8]) -> (Vec<u8>, [u8; 32]) {
+        let digest = digest_of(content).0;
+        ([&b"L"[..], &digest, content].concat(), digest)
+    }
+
+    fn needing(digests: &[[u8; 32]], rest: &[u8]) -> Vec<u8> {
+        let count = u16::try_from(digests.len()).unwrap().to_le_bytes();
+        [&b"D"[..], &count, &digests.concat(), rest].concat()
+    }
+
+    #[test]
+    fn a_dependency_is_told_once_for_all_functions_that_need_it_and_lives_as_long_as_they() {
+        let mut functions = Functions::default();
+        let (bytes, digest) = dependency(b"library");
+        let library = functions.define(&bytes, "library");
+        let [one, two] = [b"one", b"two"].map(|rest| {
+            let definition = needing(&[digest], rest);
+            functions.define(&definition, "f")
+        });
+        let worker = SlotId(1);
+        assert_eq!(functions.unknown_needs(one, worker), [library]);
+        functions.record_known(library, worker);
+        assert!(functions.unknown_needs(two, worker).is_empty());
+        assert_eq!(functions.unknown_needs(two, SlotId(2)), [library], "another worker");
+        functions.forget_slot(worker);
+        assert_eq!(functions.unknown_needs(two, worker), [library], "a new process");
+        functions.record_known(library, worker);
+
+        assert!(!functions.release(library), "the functions use it");
+        functions.release(one);
+        assert!(!functions.has_departed());
+        functions.release(two);
+        assert_eq!(functions.take_departed(), [(library, vec![worker])]);
+        assert_eq!(functions.used_count(), 0);
+        assert!(functions.by_digest.is_empty() && functions.by_content.is_empty());
+    }
+
+    #[test]
+    fn a_function_defined_before_what_it_needs_does_not_stand_for_a_later_one() {
+        let mut functions = Functions::default();
+        let (bytes, digest) = dependency(b"library");
+        let definition = needing(&[digest], b"f");
+        let early = functions.define(&definition, "f");
+        let library = functions.define(&bytes, "library");
+        let late = functions.define(&definition, "f");
+        assert_ne!(early, late);
+        assert!(functions.unknown_needs(early, SlotId(0)).is_empty());
+        assert_eq!(functions.unknown_needs(late, SlotId(0)), [library]);
+        functions.release(early);
+        assert_eq!(functions.define(&definition, "f"), late);
+    }
+
+    #[test]
+    fn bytes_with_the_digest_of_others_are_no_dependency() {
+        let mut functions = Functions::default();
+        let (right, digest) = dependency(b"library");
+        let (mut wrong, _) = dependency(b"harmful");
+        wrong[1..33].copy_from_slice(&digest);
+        let other = functions.define(&wrong, "other");
+        let library = functions.define(&right, "library");
+        assert_ne!(other, library);
+        assert!(functions.definition(other).is_empty(), "a worker would take it for the right one");
+        let function = functions.define(&needing(&[digest], b"f"), "f");
+        assert_eq!(functions.unknown_needs(function, SlotId(0)), [library]);
+        functions.release(other);
+        assert_eq!(functions.define(&right, "library"), library);
     }
 
     #[test]

@@ -10,9 +10,9 @@ use gristmill_shm::{
 };
 use gristmill_wire::peer::Control;
 use gristmill_wire::{
-    Attempt, BlockRange, EXTENSION_WORDS, FailureKind, FunctionId, PARENT_WORDS, ParentEntry,
-    PeerId, RecordKind, SlotId, TASK_WORDS, TaskFailure, TaskFlags, TaskFrame, TaskId, pack_places,
-    padded_size,
+    Attempt, BlockRange, DefinitionHead, EXTENSION_WORDS, FailureKind, FunctionId, PARENT_WORDS,
+    ParentEntry, PeerId, RecordKind, SlotId, TASK_WORDS, TaskFailure, TaskFlags, TaskFrame, TaskId,
+    pack_places, padded_size,
 };
 
 use crate::blobs::BlobPort as _;
@@ -150,19 +150,33 @@ impl ClientPort {
         self.touch(slot);
     }
 
-    /// Tells a worker the definition of a function id.
+    /// Tells a worker the definition of a function id, and what the function needs before it.
     fn define(&mut self, slot: SlotId, function: FunctionId) -> Result<(), Unsent> {
         if self.functions.has_departed() || !self.unforgotten.is_empty() {
-            // The worker has to forget the former function of the id first.
+            // The worker has to forget the former functions of the ids first.
             self.tell_departed();
-            self.unforgotten.retain(|&late| late != (slot, function));
         }
+        for dependency in self.functions.unknown_needs(function, slot) {
+            self.write_definition(slot, dependency)?;
+        }
+        self.write_definition(slot, function)
+    }
+
+    fn write_definition(&mut self, slot: SlotId, function: FunctionId) -> Result<(), Unsent> {
+        self.unforgotten.retain(|&late| late != (slot, function));
         let definition = self.functions.definition(function);
         let channel = self.channels[usize::from(slot.0)].as_mut().ok_or(Unsent::Full)?;
         let size = u64::from(u32::try_from(definition.len()).unwrap_or(u32::MAX));
         let head = u64::from(function.0) | (size << 32);
-        if 8 + definition.len() > channel.ends.tasks.max_body() as usize {
-            let block = spill(&self.arena, channel, &definition, DEFINITION_SIZE)?;
+        // Dependencies are in blocks: several of them must fit into an empty ring, together with their function and its task.
+        let is_dependency =
+            matches!(DefinitionHead::read(&definition), DefinitionHead::Dependency { .. });
+        if is_dependency || 8 + definition.len() > channel.ends.tasks.max_body() as usize {
+            let block = match self.functions.block(function) {
+                // Another worker reads the same block.
+                Some(block) => block,
+                None => spill(&self.arena, channel, &definition, DEFINITION_SIZE)?,
+            };
             let BlockRange { offset, size } = block.range();
             let mut record = channel
                 .ends
@@ -171,6 +185,7 @@ impl ClientPort {
                 .map_err(|_| Unsent::Full)?;
             record.words(0, &[head, offset, size]);
             let sequence = record.commit();
+            self.functions.note_block(function, &block);
             channel.spills.push_back((sequence, block));
         } else {
             let body = 8 + definition.len();

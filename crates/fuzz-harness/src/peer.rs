@@ -1,5 +1,6 @@
 //! An arbitrary chunk as the messages of a peer: each is read whole or refused.
 
+use gristmill_wire::DefinitionHead;
 use gristmill_wire::peer::{
     AnswerMessage, BlobMessage, ContextState, ContextTerms, Control, Definition, Greeting,
     Heartbeat, LeaseGrant, LeaseRequest, MessageKind, Messages, Piece, TaskMessage,
@@ -13,7 +14,12 @@ pub(crate) fn run(chunk: &[u8]) {
             MessageKind::LeaseRequest => drop(LeaseRequest::read(body)),
             MessageKind::Grant => drop(LeaseGrant::read(body)),
             MessageKind::Heartbeat => drop(Heartbeat::read(body)),
-            MessageKind::Define => drop(Definition::read(body)),
+            MessageKind::Define => {
+                if let Ok(message) = Definition::read(body) {
+                    let needs = DefinitionHead::read(message.definition).needs();
+                    assert!(needs.count() * 32 <= message.definition.len(), "each is there");
+                }
+            }
             MessageKind::DefineContext => drop(ContextTerms::read(body)),
             MessageKind::ContextState => drop(ContextState::read(body)),
             MessageKind::Answer => drop(AnswerMessage::read(body)),

@@ -4,6 +4,7 @@
 //! borrowed meanwhile.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use gristmill_shm::{WorkerArena, WorkerControl};
 use gristmill_sync::clock::ticks;
 use gristmill_sync::process;
 use gristmill_wire::{
-    ArenaDescriptor, FailureKind, FunctionId, ParentEntry, ResourceGrant, SlotId, TaskFailure,
-    Verdict,
+    ArenaDescriptor, DefinitionHead, Digest, FailureKind, FunctionId, ParentEntry, ResourceGrant,
+    SlotId, TaskFailure, Verdict,
 };
 use gristmill_worker::{Callee, Dropped, REPLY_MAX, Reply, TaskCall};
 use pyo3::exceptions::{PyImportError, PySystemError};
@@ -73,6 +74,8 @@ impl From<PyErr> for Box<Failure> {
 /// A callee that calls Python functions on the thread that holds the interpreter.
 pub struct PythonCallee {
     functions: RefCell<Vec<Option<Known>>>,
+    /// Ids of the dependencies among them, by digest.
+    dependencies: RefCell<HashMap<Digest, FunctionId>>,
     pub arrays: ArrayTypes,
     /// Storage for arguments: one set for each call on the stack, reused by later calls.
     #[expect(clippy::vec_box, reason = "a set goes in and out for each call, as one word")]
@@ -140,6 +143,7 @@ impl PythonCallee {
     ) -> PyResult<Self> {
         Ok(Self {
             functions: RefCell::default(),
+            dependencies: RefCell::default(),
             arena,
             arrays: ArrayTypes::new(),
             arguments: RefCell::default(),
@@ -289,10 +293,13 @@ impl PythonCallee {
             return Err(malformed("the client sent no definition of its function").into());
         };
         let began = ticks();
+        // They stay alive until the function is loaded, even if the engine drops one meanwhile.
+        let needed = self.load_needs(py, &bytes)?;
         let loaded = py
             .import("gristmill._functions")
             .and_then(|module| module.getattr("load"))
             .and_then(|load| load.call1((PyBytes::new(py, &bytes), has_failed)));
+        drop(needed);
         if self.is_forked() {
             crate::forked::leave(py, loaded.as_ref().err());
         }
@@ -315,6 +322,26 @@ impl PythonCallee {
                 }
                 Err(error.into())
             }
+        }
+    }
+
+    /// Loads what a function needs. A dependency that the engine has not sent is left out: the function then fails to load.
+    fn load_needs(&self, py: Python<'_>, definition: &[u8]) -> Result<Vec<Owned>, Box<Failure>> {
+        let find = |digest: Digest| {
+            let id = self.dependencies.borrow().get(&digest).copied()?;
+            Some(self.find(py, id).map(|(object, _)| object))
+        };
+        DefinitionHead::read(definition).needs().filter_map(find).collect()
+    }
+
+    /// Records which dependency an id stands for from now on, if any.
+    fn note_dependency(&self, function: FunctionId, head: DefinitionHead<'_>) {
+        let mut dependencies = self.dependencies.borrow_mut();
+        if !dependencies.is_empty() {
+            dependencies.retain(|_, known| *known != function);
+        }
+        if let DefinitionHead::Dependency { digest, .. } = head {
+            dependencies.insert(digest, function);
         }
     }
 
@@ -416,6 +443,7 @@ impl Callee for PythonCallee {
     fn define(&self, function: FunctionId, definition: &[u8]) {
         Python::attach(|_| {
             let known = Known::Defined(Definition { bytes: definition.into(), has_failed: false });
+            self.note_dependency(function, DefinitionHead::read(definition));
             let place = function.0 as usize;
             let mut functions = self.functions.borrow_mut();
             if functions.len() <= place {
@@ -430,6 +458,7 @@ impl Callee for PythonCallee {
 
     fn forget(&self, function: FunctionId) {
         Python::attach(|_| {
+            self.note_dependency(function, DefinitionHead::Plain);
             let known = self.functions.borrow_mut().get_mut(function.0 as usize).map(Option::take);
             // Its destructor may run Python code.
             drop(known);

@@ -11,6 +11,7 @@
 //! form, is kept for later equal functions, within limits; see `kept`.
 
 mod definitions;
+mod dependencies;
 mod held;
 mod parts;
 
@@ -26,6 +27,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use self::definitions::{FunctionDefinitions, KeepOutcome};
+use self::dependencies::{Dependencies, DescribedDependency};
 use self::held::Referent;
 use self::parts::{Captured, Own};
 use crate::attached::Attached;
@@ -73,6 +75,7 @@ pub struct FunctionCache {
     /// The entries of each id.
     by_id: BTreeSet<(FunctionId, usize)>,
     definitions: FunctionDefinitions,
+    dependencies: Dependencies,
 }
 
 /// The data that identify the last function. The function's entry keeps the objects alive that they point to.
@@ -153,10 +156,17 @@ impl FunctionCache {
     /// Adds a function, and defines it in the table if it is new there. Returns its id and the evicted entries. The
     /// caller must drop these entries where Python code may run.
     pub fn insert(&mut self, described: Described, table: &impl FunctionTable) -> Inserted {
-        let Described { key, holder, referent, definition, name, identity, reloads } = described;
-        let id = table.define(&definition, &name);
+        let Described { key, holder, referent, definition, dependencies, name, identity, reloads } =
+            described;
         self.last = None;
         let mut forgotten = Vec::new();
+        let defined = dependencies.into_iter().map(|one| self.dependencies.insert(one, table));
+        let (needs, held): (Vec<_>, Vec<_>) = defined.unzip();
+        let needs: Vec<FunctionId> = needs.into_iter().flatten().collect();
+        for dependency in self.dependencies.take_departed() {
+            self.forget_dependency(dependency, table, &mut forgotten);
+        }
+        let id = table.define(&definition, &name);
         let is_changing = matches!(identity, Identity::Content);
         let keeping = self.definitions.keep(id, definition.len(), is_changing);
         if keeping == KeepOutcome::Again {
@@ -170,14 +180,42 @@ impl FunctionCache {
         } else {
             forgotten.extend(self.take_entry(key));
         }
+        self.definitions.note_needs(id, needs);
         while let Some(excess) = self.definitions.pop_excess() {
-            table.forget(excess);
-            while let Some(&(_, key)) = self.by_id.range((excess, 0)..=(excess, usize::MAX)).next()
-            {
-                forgotten.extend(self.take_entry(key));
-            }
+            self.forget_definition(excess, table, &mut forgotten);
         }
-        Inserted { id, has_use: keeping == KeepOutcome::TooLarge, forgotten }
+        Inserted { id, has_use: keeping == KeepOutcome::TooLarge, forgotten, held }
+    }
+
+    /// Releases a definition that is not kept any more.
+    fn forget_definition(
+        &mut self,
+        id: FunctionId,
+        table: &impl FunctionTable,
+        forgotten: &mut Vec<Entry>,
+    ) {
+        table.forget(id);
+        while let Some(&(_, key)) = self.by_id.range((id, 0)..=(id, usize::MAX)).next() {
+            forgotten.extend(self.take_entry(key));
+        }
+    }
+
+    /// Releases a dependency whose object is gone, and the definitions that need it: no function that lives has one of these.
+    fn forget_dependency(
+        &mut self,
+        dependency: FunctionId,
+        table: &impl FunctionTable,
+        forgotten: &mut Vec<Entry>,
+    ) {
+        for id in self.definitions.take_needing(dependency) {
+            self.forget_definition(id, table, forgotten);
+        }
+        table.forget(dependency);
+    }
+
+    /// Returns true if the table has a dependency.
+    fn has_dependency(&self, dependency: *mut ffi::PyObject) -> bool {
+        self.dependencies.find(dependency).is_some()
     }
 
     fn take_entry(&mut self, key: usize) -> Option<Entry> {
@@ -191,12 +229,14 @@ impl FunctionCache {
     pub fn clear(&mut self, table: &impl FunctionTable) -> Forgotten {
         self.last = None;
         self.definitions.take_all().for_each(|id| table.forget(id));
+        self.dependencies.take_all().for_each(|id| table.forget(id));
         self.by_id.clear();
         Forgotten(self.entries.drain().map(|(_, entry)| entry).collect())
     }
 
-    /// Removes the entry of a function that was freed, and returns it.
+    /// Removes the entry of a function or of a dependency that was freed, and returns that of a function.
     fn depart(&mut self, key: usize) -> Option<Entry> {
+        self.dependencies.depart(key);
         if self.last.as_ref().is_some_and(|last| last.function == key) {
             self.last = None;
         }
@@ -213,12 +253,14 @@ pub struct Inserted {
     pub has_use: bool,
     #[expect(dead_code, reason = "dropped where Python code may run")]
     forgotten: Vec<Entry>,
+    #[expect(dead_code, reason = "as above")]
+    held: Vec<Py<PyAny>>,
 }
 
 /// Evicted entries that are still to be dropped, which may run Python code.
 pub struct Forgotten(#[expect(dead_code, reason = "dropped later")] Vec<Entry>);
 
-/// The callback of a weak reference to a function. CPython calls it when the function is freed.
+/// The callback of a weak reference to a function or a dependency. CPython calls it when the object is freed.
 #[pyclass(frozen, module = "gristmill._native")]
 struct Departure {
     cache: Weak<Attached<FunctionCache>>,
@@ -242,6 +284,8 @@ pub struct Described {
     holder: Py<PyAny>,
     referent: Referent,
     definition: Vec<u8>,
+    /// Its dependencies, in the order in which workers load them.
+    dependencies: Vec<DescribedDependency>,
     /// The name for messages.
     name: String,
     identity: Identity,
@@ -265,22 +309,51 @@ pub fn describe(function: &Bound<'_, PyAny>, cache: &SharedCache) -> PyResult<De
     // invalid.
     let reloads = RELOADS.load(Ordering::Relaxed); // as in `modules_changed`
     let identity = identity_of(function)?;
-    let definition = py.import("gristmill._functions")?.call_method1("definition", (function,))?;
-    let key = function.as_ptr() as usize;
+    let found = PyList::empty(py);
+    let definition =
+        py.import("gristmill._functions")?.call_method1("definition", (function, &found))?;
+    let dependencies = found.iter().map(|one| describe_dependency(&one, cache));
+    let dependencies = dependencies.collect::<PyResult<_>>()?;
     let (holder, referent) = if matches!(identity, Identity::Content) {
         (py.None(), Referent::nothing())
     } else {
-        let departure = Departure { cache: Arc::downgrade(cache), key };
-        Referent::take(function, Some(Bound::new(py, departure)?.into_any()))
+        refer_to(function, cache)?
     };
     Ok(Described {
-        key,
+        key: function.as_ptr() as usize,
         holder,
         referent,
         definition: definition.cast::<PyBytes>()?.as_bytes().to_vec(),
+        dependencies,
         name: name_of(function),
         identity,
         reloads,
+    })
+}
+
+/// Makes a weak reference to an object, which ends the object's entry in the cache when the object is freed.
+fn refer_to(object: &Bound<'_, PyAny>, cache: &SharedCache) -> PyResult<(Py<PyAny>, Referent)> {
+    let departure = Departure { cache: Arc::downgrade(cache), key: object.as_ptr() as usize };
+    Ok(Referent::take(object, Some(Bound::new(object.py(), departure)?.into_any())))
+}
+
+/// Describes an object that functions share, without its definition if the table has that already.
+fn describe_dependency(
+    object: &Bound<'_, PyAny>,
+    cache: &SharedCache,
+) -> PyResult<DescribedDependency> {
+    let is_known = cache.with(object.py(), |cache| cache.has_dependency(object.as_ptr()));
+    let definition = if is_known { None } else { Some(object.call_method0("definition")?) };
+    let (holder, referent) = refer_to(object, cache)?;
+    Ok(DescribedDependency {
+        object: object.clone().unbind(),
+        holder,
+        referent,
+        definition: definition
+            .map(|one| one.cast_into::<PyBytes>())
+            .transpose()?
+            .map(Bound::unbind),
+        name: object.getattr("name")?.extract()?,
     })
 }
 

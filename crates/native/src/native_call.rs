@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::io::Write as _;
 
 use gristmill_library::SharedLibrary;
+use gristmill_store::Verifier;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyMemoryError, PyValueError};
 use pyo3::ffi;
@@ -23,6 +24,7 @@ type Tables = (Option<String>, Vec<String>, Vec<String>, Vec<String>);
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for function in [
         wrap_pyfunction!(library_tables, module)?,
+        wrap_pyfunction!(content_digest, module)?,
         wrap_pyfunction!(call_native, module)?,
         wrap_pyfunction!(call_native_bytes, module)?,
         wrap_pyfunction!(call_native_by_handle, module)?,
@@ -38,6 +40,14 @@ pub fn library_tables(content: &[u8]) -> PyResult<Tables> {
     let library =
         SharedLibrary::read(content).map_err(|error| PyValueError::new_err(error.to_string()))?;
     Ok((library.name, library.functions, library.variables, library.needed))
+}
+
+/// Returns the digest by which functions name bytes that they share, 32 bytes.
+#[pyfunction]
+pub fn content_digest<'py>(py: Python<'py>, content: &[u8]) -> Bound<'py, PyBytes> {
+    let mut verifier = Verifier::default();
+    verifier.take(content);
+    PyBytes::new(py, &verifier.digest().0)
 }
 
 /// Calls a native function with an input and an output buffer. Returns the number of bytes that it wrote.

@@ -16,6 +16,7 @@ mod answer;
 mod arena;
 mod batch;
 mod demand;
+mod dependency;
 mod digest;
 mod error;
 mod failure;
@@ -35,6 +36,7 @@ pub use demand::{
     GPUS_MAX, NAMED_PLACES_MAX, ResourceGrant, ResourceRequest, WHOLE_GPU, pack_places,
     unpack_places,
 };
+pub use dependency::DefinitionHead;
 pub use digest::{BlobName, Digest};
 pub use error::FrameError;
 pub use failure::{FailureKind, TaskFailure};

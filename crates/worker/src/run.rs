@@ -79,6 +79,9 @@ impl TaskStack {
     }
 }
 
+/// Capacity of a body buffer that is kept once the definition in it has been passed on, bytes.
+const KEPT_MAX: usize = 1 << 20;
+
 /// Buffers of one level of the loop: a record's body, and the answer to it.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
@@ -165,7 +168,7 @@ impl<C: Callee> Worker<C> {
                     }
                 }
                 Step::Revoked(task) => self.refuse(&task, Verdict::Skipped)?,
-                Step::Define(function) => self.define(function, &buffers.body),
+                Step::Define(function) => self.define(function, &mut buffers.body),
                 Step::Forget(function) => self.callee.forget(function),
                 Step::Reply(word) => self.take_reply(word, &buffers.body)?,
                 Step::Idle => {
@@ -236,10 +239,13 @@ impl<C: Callee> Worker<C> {
     /// Passes a definition to the callee. While a task waits, an interrupt that arrives here is meant for that task. If it
     /// raised in the destructor of the function that the definition replaces, the exception could be lost. So no task
     /// counts as running here, and the worker notices the interrupt afterwards.
-    pub(crate) fn define(&self, function: FunctionId, definition: &[u8]) {
+    pub(crate) fn define(&self, function: FunctionId, definition: &mut Vec<u8>) {
         let outer = self.stack.running.replace(0);
         self.callee.define(function, definition);
         self.stack.running.replace(outer);
+        if definition.capacity() > KEPT_MAX {
+            *definition = Vec::new();
+        }
     }
 
     /// Answers a task without running it.

@@ -6,8 +6,8 @@ with gristmill.Executor() as executor:
     output = executor.submit(library["f"], b"input").result()
 ```
 
-The library's bytes travel with its functions, so a worker needs no file. It loads them from memory once, and calls its
-functions without the interpreter's lock.
+The library's bytes travel to a worker once, so it needs no file. It loads them from memory, and calls the functions
+without the interpreter's lock.
 """
 
 from __future__ import annotations

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import operator
 import os
 import tempfile
 import threading
 import weakref
+from _pickle import PickleBuffer
 from contextlib import suppress
 
 try:
@@ -22,11 +24,12 @@ except ImportError:
     from hashlib import blake2b
 
 from gristmill import _creation_sites, _loading
+from gristmill._dependencies import Dependency
 from gristmill._errors import LibraryError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, SupportsIndex
 
 #: Lets a file in memory be executed; kernels before 6.3 do not know it, and let each be executed.
 _MFD_EXEC = 0x0010
@@ -52,8 +55,11 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-class LibraryFile:
+class LibraryFile(Dependency):
     """A library in memory, with the libraries that it needs and brings along. Get one from ``library_file``.
+
+    Functions name it by a digest, so its bytes travel once. An argument or a result holds its bytes, like those of a
+    large array.
 
     :param name: the file's name, for messages.
     :param content: the file's bytes.
@@ -68,21 +74,32 @@ class LibraryFile:
         self.content = content
         self.needed_as = needed_as
         self.companions = companions
-        parts = (content, *(one.digest for one in companions))
-        self.digest: bytes = blake2b(b"".join(map(_digest, parts)), digest_size=16).digest()
+        parts = (content, *(one.content_digest for one in companions))
+        self.content_digest: bytes = blake2b(b"".join(map(_digest, parts)), digest_size=16).digest()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _arrive, (self.name, self.content, self.needed_as, self.companions)
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        content = PickleBuffer(self.content) if operator.index(protocol) >= 5 else self.content
+        terms = (self.content_digest, self.name, content, self.needed_as, self.companions)
+        return _arrive, terms
+
+    def reduced(self) -> tuple[Any, ...]:
+        names = f"{self.name}\0{self.needed_as}".encode(errors="surrogateescape")
+        return _receive, (names, self.content, self.companions)
+
+    def prepare(self) -> None:
+        """Loads it into a worker: loading belongs to the task that needs it."""
+        if _creation_sites.is_worker():
+            self.load()
 
     def load(self) -> ctypes.CDLL:
         """Loads the library into this process, once. Raises ``LibraryError``."""
         with _lock:
-            found = _loaded.get(self.digest)
+            found = _loaded.get(self.content_digest)
             if found is None:
                 with _loading.Load(f"loading library {self.name}", "to load a library"):
                     for one in self.companions:
                         one._load_as_companion(self.name)
-                    found = _loaded[self.digest] = self._open()
+                    found = _loaded[self.content_digest] = self._open()
             return found
 
     def address(self, symbol: str) -> int:
@@ -95,13 +112,13 @@ class LibraryFile:
 
     def _load_as_companion(self, needs: str) -> None:
         loaded = _companions.get(self.needed_as)
-        if loaded not in (None, self.digest):
+        if loaded not in (None, self.content_digest):
             raise LibraryError(
                 f"{needs} brings {self.name} along, of which this process has loaded another version for another "
                 "library: link it statically, or use the two libraries in executors of their own"
             )
         self.load()
-        _companions[self.needed_as] = self.digest
+        _companions[self.needed_as] = self.content_digest
 
     def _open(self) -> ctypes.CDLL:
         try:
@@ -148,17 +165,31 @@ def library_file(
     """Returns the file of these bytes: the one that this process has, if it has one of this name."""
     file = LibraryFile(name, content, needed_as, companions)
     with _lock:
-        return _known.setdefault((file.digest, name), file)
+        return _known.setdefault((file.content_digest, name), file)
 
 
 def _arrive(
-    name: str, content: bytes, needed_as: str, companions: tuple[LibraryFile, ...]
+    digest: bytes,
+    name: str,
+    content: Any,
+    needed_as: str,
+    companions: tuple[LibraryFile, ...],
 ) -> LibraryFile:
-    """Returns a file that was pickled. A worker loads it at once: loading belongs to the task that brings it."""
-    file = library_file(name, content, needed_as, companions)
-    if _creation_sites.is_worker():
-        file.load()
+    """Returns a file that was pickled in an argument or a result. A worker loads it at once.
+
+    :param content: a buffer of the file's bytes.
+    """
+    file = _known.get((digest, name))
+    if file is None:
+        file = library_file(name, bytes(content), needed_as, companions)
+    file.prepare()
     return file
+
+
+def _receive(names: bytes, content: bytes, companions: tuple[LibraryFile, ...]) -> LibraryFile:
+    """Returns a file that functions name."""
+    name, _, needed_as = names.decode(errors="surrogateescape").partition("\0")
+    return library_file(name, content, needed_as, companions)
 
 
 def _digest(content: bytes) -> bytes:

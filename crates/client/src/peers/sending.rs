@@ -89,11 +89,14 @@ pub trait Sending: LinkPort {
         let (links, functions, store) = self.writing();
         let Some(link) = links.get_mut(peer) else { return Sent::Full };
         if !functions.is_known(dispatch.task.function, pseudo_slot(peer)) {
-            let function = dispatch.task.function;
-            let definition = functions.definition(function);
-            let name = functions.name(function).as_bytes();
-            Definition { function, definition: &definition, name }.write(&mut link.out);
-            functions.record_known(function, pseudo_slot(peer));
+            let mut unknown = functions.unknown_needs(dispatch.task.function, pseudo_slot(peer));
+            unknown.push(dispatch.task.function);
+            for function in unknown {
+                let definition = functions.definition(function);
+                let name = functions.name(function).as_bytes();
+                Definition { function, definition: &definition, name }.write(&mut link.out);
+                functions.record_known(function, pseudo_slot(peer));
+            }
         }
         let task = &dispatch.task;
         let parent_count = u32::try_from(dispatch.parents.clone().count()).unwrap_or(u32::MAX);

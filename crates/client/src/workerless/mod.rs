@@ -2,6 +2,8 @@
 //! crates.
 
 #[cfg(test)]
+mod dependencies;
+#[cfg(test)]
 mod node;
 mod worker;
 

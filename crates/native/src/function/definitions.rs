@@ -37,6 +37,8 @@ struct KeptDefinition {
     used: u64,
     /// True if it holds values that can change.
     is_changing: bool,
+    /// The dependencies that it needs, which are not part of its size.
+    needs: Box<[FunctionId]>,
 }
 
 /// The definitions of one engine.
@@ -94,7 +96,8 @@ impl FunctionDefinitions {
         }
         self.uses += 1;
         self.newest = Some(id);
-        self.by_id.insert(id, KeptDefinition { size, used: self.uses, is_changing });
+        let kept = KeptDefinition { size, used: self.uses, is_changing, needs: Box::default() };
+        self.by_id.insert(id, kept);
         self.order[usize::from(is_changing)].push(Reverse((self.uses, id)));
         self.size += size;
         self.changing += usize::from(is_changing);
@@ -111,12 +114,34 @@ impl FunctionDefinitions {
         } else {
             return None;
         };
-        let kept = self.by_id.remove(&id)?;
+        let kept = self.remove(id)?;
         self.order[usize::from(kept.is_changing)].pop();
+        Some(id)
+    }
+
+    /// Notes the dependencies that a definition needs, if it is kept.
+    pub fn note_needs(&mut self, id: FunctionId, needs: Vec<FunctionId>) {
+        if let Some(kept) = self.by_id.get_mut(&id) {
+            kept.needs = needs.into();
+        }
+    }
+
+    /// Removes the definitions that need a dependency, and returns their ids.
+    pub fn take_needing(&mut self, dependency: FunctionId) -> Vec<FunctionId> {
+        let is_needing = |(&id, kept): (&FunctionId, &KeptDefinition)| {
+            kept.needs.contains(&dependency).then_some(id)
+        };
+        let found: Vec<FunctionId> = self.by_id.iter().filter_map(is_needing).collect();
+        found.iter().for_each(|&id| drop(self.remove(id)));
+        found
+    }
+
+    fn remove(&mut self, id: FunctionId) -> Option<KeptDefinition> {
+        let kept = self.by_id.remove(&id)?;
         self.newest = self.newest.filter(|newest| *newest != id);
         self.size -= kept.size;
         self.changing -= usize::from(kept.is_changing);
-        Some(id)
+        Some(kept)
     }
 
     /// Returns the least recently used of those that can change, or of the others. The cost grows with the number of
@@ -195,6 +220,24 @@ mod tests {
             let _ = definitions.keep(FunctionId(id), size, false);
         }
         assert_eq!(excess(&mut definitions), [1]);
+    }
+
+    #[test]
+    fn those_that_need_a_dependency_go_with_it() {
+        let mut definitions = FunctionDefinitions::default();
+        let (library, other) = (FunctionId(7), FunctionId(8));
+        for (id, needs) in [(0, &[library][..]), (1, &[other]), (2, &[other, library]), (3, &[])] {
+            let _ = definitions.keep(FunctionId(id), 8, false);
+            definitions.note_needs(FunctionId(id), needs.to_vec());
+        }
+        let mut gone = definitions.take_needing(library);
+        gone.sort_unstable_by_key(|id| id.0);
+        assert_eq!(gone, [FunctionId(0), FunctionId(2)]);
+        assert_eq!(definitions.keep(FunctionId(1), 8, false), KeepOutcome::Again);
+        assert_eq!(definitions.keep(FunctionId(0), 8, false), KeepOutcome::Kept);
+        let size = size_max() - 4 * ENTRY_SIZE;
+        let _ = definitions.keep(FunctionId(4), size, false);
+        assert_eq!(excess(&mut definitions), [3], "in the order of their last use");
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl<C: Callee> Worker<C> {
     fn take_replies(&self, buffers: &mut Buffers) -> Result<(), WorkerEnd> {
         while self.next_is_reply()? {
             match self.next_step(&mut buffers.body)? {
-                Step::Define(function) => self.define(function, &buffers.body),
+                Step::Define(function) => self.define(function, &mut buffers.body),
                 Step::Forget(function) => self.callee.forget(function),
                 Step::Reply(word) => self.take_reply(word, &buffers.body)?,
                 _ => break,
@@ -145,7 +145,7 @@ impl<C: Callee> Worker<C> {
                     }
                 }
                 Step::Revoked(task) => self.refuse(&task, Verdict::Skipped)?,
-                Step::Define(function) => self.define(function, &buffers.body),
+                Step::Define(function) => self.define(function, &mut buffers.body),
                 Step::Forget(function) => self.callee.forget(function),
                 Step::Reply(word) => {
                     self.take_reply(word, &buffers.body)?;
