@@ -90,13 +90,17 @@ pub fn memory_copy(name: &CStr, bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Creates a descriptor that delivers SIGCHLD, and blocks that signal for this thread.
-pub(crate) fn child_signals() -> io::Result<OwnedFd> {
+/// The signal by which a worker asks the keeper to forward incomplete lines. A process that does not expect it ignores it.
+pub(crate) const FORWARD_SIGNAL: libc::c_int = libc::SIGURG;
+
+/// Creates a descriptor that delivers SIGCHLD and [`FORWARD_SIGNAL`], and blocks these signals for this thread.
+pub(crate) fn watched_signals() -> io::Result<OwnedFd> {
     // SAFETY: the set is initialised by sigemptyset before it is read, and outlives the calls.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        libc::sigaddset(&raw mut set, FORWARD_SIGNAL);
         check(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
         Ok(own(check(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))?))
     }

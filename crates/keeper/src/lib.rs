@@ -32,6 +32,7 @@ mod status;
 mod task_mark;
 mod token;
 mod worker_start;
+mod worker_stderr;
 mod zygote;
 mod zygote_frame;
 
@@ -55,6 +56,7 @@ pub use worker_start::{
     WorkerSetup, WorkerStartError, announce_start, become_worker, bind_to_keeper,
     leave_signals_to_program,
 };
+pub use worker_stderr::WorkerStderr;
 pub use zygote::{AtWork, Candidate, Zygote, ZygoteStep};
 pub use zygote_frame::{ZYGOTE_DESCRIPTOR, ZYGOTE_FRAME_SIZE, ZygoteFrame};
 

@@ -8,6 +8,7 @@ mod commands;
 mod connection;
 mod execute;
 mod oom;
+mod peek;
 mod poll;
 mod reap;
 mod sink;
@@ -26,7 +27,7 @@ use std::time::Instant;
 use gristmill_sync::job_signals;
 
 use crate::descent::DescendantKill;
-use crate::descriptor::{check, child_signals, duplicate, raise_descriptor_limit};
+use crate::descriptor::{check, duplicate, raise_descriptor_limit, watched_signals};
 use crate::message::{KeeperEvent, WorkerKey};
 use crate::process_id;
 use crate::token::TreeToken;
@@ -84,12 +85,12 @@ impl Server {
         Ok(Self {
             connection: Connection::new(control),
             client,
-            signals: child_signals()?,
+            signals: watched_signals()?,
             token: None,
             oom: OomWatch::new(),
             zygotes: BTreeMap::new(),
             workers: BTreeMap::new(),
-            streams: Streams::new(Sink::new(duplicate(io::stderr().as_fd(), CONTROL_DESCRIPTOR)?)),
+            streams: Streams::new(Sink::new(duplicate(io::stderr().as_fd(), CONTROL_DESCRIPTOR)?))?,
             kills: Vec::new(),
             closing: None,
             descriptor_limit: raise_descriptor_limit(),
@@ -99,11 +100,13 @@ impl Server {
     fn run(&mut self) {
         self.tell(&KeeperEvent::Up { pid: process_id() });
         while !self.is_done() {
-            self.connection.flush();
+            // The client hears of an end after the text that came before it.
             self.streams.flush();
+            self.connection.flush();
             self.wait_and_serve();
             self.tick(Instant::now());
         }
+        self.streams.flush();
         self.connection.flush();
     }
 

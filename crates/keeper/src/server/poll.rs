@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::Server;
 use super::reap::{bury, dead_child};
-use crate::descriptor::{interest, wait};
+use crate::descriptor::{FORWARD_SIGNAL, interest, wait};
 use crate::message::{Command, WorkerKey};
 use crate::socket::{PACKET_LIMIT, open_packet, receive};
 
@@ -51,7 +51,7 @@ impl Server {
                 Source::Control => self.serve_client(),
                 Source::Zygote(zygote) => self.serve_zygote(zygote),
                 Source::Execution(worker) => self.settle_execution(worker),
-                Source::Signals => self.reap(),
+                Source::Signals => self.take_signals(),
                 Source::Stream(stream) => self.streams.read(stream, Instant::now()),
                 Source::Sink => self.streams.flush(),
             }
@@ -130,12 +130,20 @@ impl Server {
         }
     }
 
+    /// Reaps the dead, and forwards what a worker waits for.
+    fn take_signals(&mut self) {
+        let is_asked = self.drain_signals();
+        self.reap();
+        if is_asked {
+            self.streams.complete();
+        }
+    }
+
     /// Reaps all dead children.
     ///
     /// The role of a dead child is looked up before it is reaped, because its id cannot be reused until then. A worker
     /// that died at once may have announced itself on a socket that was not read yet.
     fn reap(&mut self) {
-        self.drain_signals();
         while let Some(pid) = dead_child() {
             let mut role = self.role(pid);
             if matches!(role, Role::Orphan) {
@@ -163,16 +171,23 @@ impl Server {
         }
     }
 
-    fn drain_signals(&self) {
-        let mut buffer = [0_u8; 4 * size_of::<libc::signalfd_siginfo>()];
+    /// Empties the descriptor of signals. Returns true if a worker has asked for the forwarding of its text.
+    fn drain_signals(&self) -> bool {
+        /// Size of the kernel's record of one signal, bytes. The number of the signal comes first.
+        const RECORD_SIZE: usize = size_of::<libc::signalfd_siginfo>();
+        let mut buffer = [0_u8; 4 * RECORD_SIZE];
+        let mut is_asked = false;
         loop {
             // SAFETY: pointer and size describe the buffer, which outlives the call.
             let count = unsafe {
                 libc::read(self.signals.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len())
             };
-            if count <= 0 {
-                return;
-            }
+            let Some(count) = usize::try_from(count).ok().filter(|count| *count > 0) else {
+                return is_asked;
+            };
+            let records = buffer[..count].chunks_exact(RECORD_SIZE);
+            let mut numbers = records.filter_map(|record| record.first_chunk::<4>());
+            is_asked |= numbers.any(|number| i32::from_ne_bytes(*number) == FORWARD_SIGNAL);
         }
     }
 }

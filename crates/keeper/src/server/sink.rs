@@ -64,6 +64,11 @@ impl Sink {
         self.queue.len() >= QUEUE_LIMIT
     }
 
+    /// Returns true if all text was written, or the stream takes none any more.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Returns the descriptor to wait for before the next [`Sink::flush`], if the reader is slow.
     pub(super) fn blocked_on(&self) -> Option<BorrowedFd<'_>> {
         self.target.as_ref().filter(|_| self.blocked).map(AsFd::as_fd)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use super::peek::Peek;
 use super::sink::Sink;
 use super::stderr::Stderr;
 use crate::descriptor::pipe;
@@ -14,12 +15,13 @@ use crate::message::Output;
 pub(super) struct Streams {
     open: BTreeMap<u64, Stderr>,
     next_id: u64,
+    peek: Peek,
     sink: Sink,
 }
 
 impl Streams {
-    pub(super) fn new(sink: Sink) -> Self {
-        Self { open: BTreeMap::new(), next_id: 0, sink }
+    pub(super) fn new(sink: Sink) -> std::io::Result<Self> {
+        Ok(Self { open: BTreeMap::new(), next_id: 0, peek: Peek::new()?, sink })
     }
 
     /// Creates a pipe. Returns the id of its stream and the writing end.
@@ -39,7 +41,16 @@ impl Streams {
     /// Reads once from a stream.
     pub(super) fn read(&mut self, id: u64, now: Instant) {
         if let Some(stream) = self.open.get_mut(&id) {
-            stream.read(&mut self.sink, now);
+            stream.read(&mut self.peek, &mut self.sink, now);
+        }
+    }
+
+    /// Forwards all that was written so far, incomplete lines included.
+    pub(super) fn complete(&mut self) {
+        let now = Instant::now();
+        for stream in self.open.values_mut() {
+            stream.read(&mut self.peek, &mut self.sink, now);
+            stream.pass_on_partial(&mut self.sink);
         }
     }
 
@@ -53,14 +64,17 @@ impl Streams {
     /// Forwards the lines that have waited too long, and drops the streams that are over.
     pub(super) fn tick(&mut self, now: Instant) {
         for stream in self.open.values_mut() {
-            stream.tick(&mut self.sink, now);
+            stream.tick(&mut self.peek, &mut self.sink, now);
         }
         self.open.retain(|_, stream| !stream.is_over());
     }
 
-    /// Writes to the sink what it takes now.
+    /// Writes to the client's stream what it takes now. Once it has all of it, removes that from the pipes.
     pub(super) fn flush(&mut self) {
         self.sink.flush();
+        if self.sink.is_empty() {
+            self.open.values_mut().for_each(Stderr::settle);
+        }
     }
 
     /// Forwards the rest of all streams, at the end of the tree.
