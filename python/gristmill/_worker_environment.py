@@ -226,7 +226,7 @@ def preload(environment: dict[str, Any]) -> str | None:
 
 
 def settle(environment: dict[str, Any]) -> None:
-    """Prepares a new worker: its share of threads, its own seeds, and output line by line."""
+    """Prepares a new worker: its share of threads and its own seeds."""
     for name, value in environment["thread_variables"].items():
         if value is None:
             os.environ.pop(name, None)
@@ -238,7 +238,6 @@ def settle(environment: dict[str, Any]) -> None:
     for name in THREAD_VARIABLES:
         os.environ.setdefault(name, str(threads))
     settle_libraries()
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 
 
 def settle_libraries() -> None:

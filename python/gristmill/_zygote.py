@@ -29,6 +29,7 @@ from gristmill import (
     _job_signals,
     _loading,
     _native,
+    _output,
     _threads,
     _worker_environment,
 )
@@ -76,6 +77,7 @@ _TASK = b"GRISTMILL_TASK"
 def main() -> None:
     """Serves a keeper until it hangs up, or runs as one worker if the command line names one."""
     _job_signals.leave_to_program()
+    _output.adopt()
     cores = _native.cpu_count()
     names = sys.argv[1:]
     has_context = names[-1:] == ["context"]

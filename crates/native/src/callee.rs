@@ -31,6 +31,7 @@ use crate::direct_call::DirectCall;
 use crate::function::SharedCache;
 use crate::loading::Loading;
 use crate::object::Owned;
+use crate::output;
 
 /// A function as known to this worker.
 enum Known {
@@ -105,6 +106,8 @@ struct HeldAttributes {
     dump_exception: Py<PyAny>,
     /// `sys._getframe`, which shows the depth of the stack.
     frame_at: Py<PyAny>,
+    /// `_output.flush`.
+    flush: Py<PyAny>,
 }
 
 impl HeldAttributes {
@@ -113,6 +116,7 @@ impl HeldAttributes {
             interrupted: py.import("gristmill._interrupt")?.getattr("TaskInterrupted")?.unbind(),
             dump_exception: py.import("gristmill._remote")?.getattr("dump_exception")?.unbind(),
             frame_at: py.import("sys")?.getattr("_getframe")?.unbind(),
+            flush: py.import("gristmill._output")?.getattr("flush")?.unbind(),
         })
     }
 }
@@ -345,6 +349,32 @@ impl PythonCallee {
         }
     }
 
+    /// Flushes what a call has left in the buffers of the standard streams. A stream that fails costs no result; an
+    /// interrupt counts as one of the call.
+    #[cold]
+    fn flush_output(&self, py: Python<'_>, reply: Reply, out: &mut Vec<u8>, start: usize) -> Reply {
+        match output::flush(self.attributes.flush.bind(py)) {
+            Err(error) if !reply.arena && self.is_interrupt(py, &error) => {
+                self.failed(py, Failure(error), out, start)
+            }
+            _ => reply,
+        }
+    }
+
+    /// Waits until all that this process has written to the standard streams is out, within a bound.
+    ///
+    /// # Errors
+    /// What the handler of a signal raised meanwhile.
+    pub fn finish_output(&self, py: Python<'_>) -> PyResult<()> {
+        output::flush(self.attributes.flush.bind(py))?;
+        output::settle(u64::MAX);
+        Ok(())
+    }
+
+    fn is_interrupt(&self, py: Python<'_>, error: &PyErr) -> bool {
+        error.is_instance(py, self.attributes.interrupted.bind(py))
+    }
+
     /// Returns a sink for the large parts of the data that a task sends.
     pub fn sink(&self) -> WorkerSink<'_> {
         WorkerSink::new(&self.arena)
@@ -431,7 +461,7 @@ impl PythonCallee {
             && (is_of_load
                 || error.is_instance_of::<PyImportError>(py)
                 || error.is_instance_of::<PySystemError>(py));
-        if is_of_import || error.is_instance(py, self.attributes.interrupted.bind(py)) {
+        if is_of_import || self.is_interrupt(py, error) {
             Verdict::Interrupted
         } else {
             Verdict::Raised
@@ -471,7 +501,7 @@ impl Callee for PythonCallee {
         let outer = self.mark.as_ref().map(|mark| mark.set(call.sequence as u32));
         let reply = Python::attach(|py| {
             let start = out.len();
-            match self.try_call(py, call, out) {
+            let reply = match self.try_call(py, call, out) {
                 Ok(arena) => Reply { verdict: Verdict::Returned, arena },
                 Err(failure) => {
                     let reply = self.failed(py, *failure, out, start);
@@ -481,7 +511,8 @@ impl Callee for PythonCallee {
                     }
                     reply
                 }
-            }
+            };
+            if output::has_text() { self.flush_output(py, reply, out, start) } else { reply }
         });
         if let (Some(mark), Some(outer)) = (&self.mark, outer) {
             mark.restore(outer);
@@ -510,6 +541,11 @@ impl Callee for PythonCallee {
             self.load_ticks.set(0);
         }
         ticks
+    }
+
+    #[inline]
+    fn settle_output(&self, ran: u64) {
+        output::settle(ran);
     }
 
     #[inline]

@@ -30,6 +30,7 @@ mod native_call;
 mod nested;
 mod nodes;
 mod object;
+mod output;
 mod parents;
 mod raw;
 mod replay;
@@ -138,6 +139,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engine::finish_all, module)?)?;
     module.add_function(wrap_pyfunction!(serve::become_a_worker, module)?)?;
     job_signals::add_to(module)?;
+    output::add_to(module)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
     module.add_function(wrap_pyfunction!(interrupt::is_interrupted, module)?)?;
     module.add_function(wrap_pyfunction!(serve::tell_left, module)?)?;

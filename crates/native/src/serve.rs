@@ -61,11 +61,13 @@ pub fn serve(
     let result_rest = segment.tick_scale().from_ns(RESULT_REST_NS);
     let options = WorkerOptions { window, stack_max: stack_max(), result_rest };
     let mark = take_mark(WorkerKey::new(slot.0, worker.1), mark);
+    crate::output::begin(segment.tick_scale());
     let callee = PythonCallee::new(py, Arc::clone(&arena), ends.control.clone(), mark)?;
     let worker = Rc::new(Worker::new(ends, arena, callee, options));
     crate::nested::set_worker(&worker);
     set_running(Some(worker.running()));
     let failure: Option<String> = initialize.call0()?.extract()?;
+    worker.callee().finish_output(py)?;
     worker.announce(failure.as_deref()).map_err(|error| broken(error.to_string()))?;
     if failure.is_some() {
         return Ok(());

@@ -75,15 +75,21 @@ pub(crate) fn write(ends: &mut WorkerEnds, answer: &OutboundAnswer<'_>) -> Resul
 /// Writes the result of one call of a batch (a frame and its payload) where the client can find it. Waits while the
 /// ring is full. The result becomes visible when the growing record ends: when the next record begins, for example
 /// because this one is full, or in [`publish_results`].
-#[inline]
 pub(crate) fn write_result(ends: &mut WorkerEnds, result: &[u8]) -> Result<(), WorkerEnd> {
-    loop {
-        if let Some(position) = ends.results.grow(result) {
-            ends.control.progress().written(position);
-            return Ok(());
-        }
+    while !add_result(ends, result) {
         begin_results(ends, result.len().max(RESULTS_ROOM))?;
     }
+    Ok(())
+}
+
+/// Adds a result to the growing record. Returns false if no record is growing or the record has no room.
+#[inline]
+pub(crate) fn add_result(ends: &mut WorkerEnds, result: &[u8]) -> bool {
+    let position = ends.results.grow(result);
+    if let Some(position) = position {
+        ends.control.progress().written(position);
+    }
+    position.is_some()
 }
 
 /// Bytes for results in one record: enough for a batch of small ones.

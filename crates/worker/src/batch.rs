@@ -1,6 +1,5 @@
 //! Execution of the calls of a batch, one after the other.
 
-use gristmill_shm::WorkerEnds;
 use gristmill_sync::clock::ticks;
 use gristmill_wire::{BatchCalls, PayloadKind, RecordKind, ResourceGrant, ResultFrame, Verdict};
 
@@ -49,9 +48,11 @@ impl<C: Callee> Worker<C> {
             out.extend_from_slice(&[0; ResultFrame::SIZE]);
             let reply = self.call(task, &call, out)?;
             loading += self.callee.take_loading();
+            self.callee.settle_output(0);
             self.write_result(reply, out)?;
             done += 1;
         }
+        self.settle_all();
         let answer = OutboundAnswer {
             frame: &task.frame,
             sequence: task.sequence,
@@ -76,9 +77,15 @@ impl<C: Callee> Worker<C> {
     fn wake_client(&self, published_at: &mut u64) {
         let now = ticks();
         if now.saturating_sub(*published_at) > self.options.result_rest {
+            self.settle_all();
             answer::publish_results(&mut self.ends.borrow_mut());
             *published_at = now;
         }
+    }
+
+    /// Waits until the output of all calls so far is out. The calls of a batch are not timed one by one.
+    fn settle_all(&self) {
+        self.callee.settle_output(u64::MAX);
     }
 
     /// Completes the frame of a result whose payload is already appended, and writes the result.
@@ -89,11 +96,22 @@ impl<C: Callee> Worker<C> {
         let payload_size = u16::try_from(payload_size).map_err(|_| WorkerEnd::Results)?;
         let frame = ResultFrame { verdict: reply.verdict, payload, payload_size };
         result[..ResultFrame::SIZE].copy_from_slice(&frame.bytes());
-        let ends: &mut WorkerEnds = &mut self.ends.borrow_mut();
+        let mut ends = self.ends.borrow_mut();
         if self.arena.has_unsent() {
-            answer::write_words(ends, RecordKind::Keep, &self.arena.take_keeps())?;
+            answer::write_words(&mut ends, RecordKind::Keep, &self.arena.take_keeps())?;
         }
-        answer::write_result(ends, result)
+        if answer::add_result(&mut ends, result) {
+            return Ok(());
+        }
+        drop(ends);
+        self.begin_record(result)
+    }
+
+    /// Writes a result into a new record, which publishes the results in front of it.
+    #[cold]
+    fn begin_record(&self, result: &[u8]) -> Result<(), WorkerEnd> {
+        self.settle_all();
+        answer::write_result(&mut self.ends.borrow_mut(), result)
     }
 }
 

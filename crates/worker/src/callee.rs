@@ -110,6 +110,14 @@ pub trait Callee {
         false
     }
 
+    /// Waits, within a bound, until what the last calls wrote to the standard streams is out: the worker calls this before
+    /// it publishes their results. `ran` is the ticks that the last call took. A callee that cannot tell cheaply if a call
+    /// has written asks the system only after calls that were long enough for it.
+    #[inline]
+    fn settle_output(&self, ran: u64) {
+        let _ = ran;
+    }
+
     /// Reports that the task of a watched ticket has ended.
     fn completed(&self, ticket: u32) {
         let _ = ticket;

@@ -301,11 +301,17 @@ impl<C: Callee> Worker<C> {
         };
         out.clear();
         let reply = self.call(task, &call, out)?;
-        let started = started + self.callee.take_loading();
+        let loading = self.callee.take_loading();
+        let times = Times {
+            claimed: task.claimed,
+            started: started + loading,
+            ended: self.stamps.ended(started + loading),
+        };
+        self.callee.settle_output(times.ended.saturating_sub(started));
         let answer = OutboundAnswer {
             frame: &task.frame,
             sequence: task.sequence,
-            times: Times { claimed: task.claimed, started, ended: self.stamps.ended(started) },
+            times,
             verdict: reply.verdict,
             payload: out,
             is_arena: reply.arena,
