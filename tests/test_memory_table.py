@@ -82,6 +82,9 @@ TESTS = {
     "`gristmill top`": "tests/nodes/test_top.py::test_only_answers_are_shown",
     "Messages, notes and tracebacks": "tests/test_error_paths.py::test_notes_are_bounded_and_say_how_many_are_left_out",
     "Handshakes that have not ended.": "crates/transport/tests/security.rs::handshakes_are_bounded",
+    "Jobs of a batch system": (
+        "tests/nodes/test_batch_answers.py::test_blocks_that_have_ended_are_remembered_in_a_bounded_number"
+    ),
     "Texts from other nodes": "crates/wire/src/peer/control.rs::a_text_without_end_is_cut",
     "Nodes that have left, as the program": (
         "crates/client/src/peers/connection_manager.rs::departed_nodes_are_bounded_in_number_and_in_bytes"

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 
+#: Characters of a message that are kept.
+_LENGTH_MAX = 2000
+
+
 def reason_of(error: BaseException) -> str:
-    """Returns the message of an exception, or the name of its type if the message is empty or cannot be made.
+    """Returns the beginning of an exception's message, or the name of its type if it is empty or cannot be made.
 
     Any stream can print it: surrogates are escaped.
     """
@@ -12,4 +16,4 @@ def reason_of(error: BaseException) -> str:
         text = str(error).encode(errors="backslashreplace").decode()
     except Exception:  # the message of the failure must not fail because of its reason
         text = ""
-    return text if text.strip() else type(error).__qualname__
+    return text[:_LENGTH_MAX] if text.strip() else type(error).__qualname__

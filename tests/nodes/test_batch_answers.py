@@ -14,7 +14,7 @@ import pytest
 from gristmill import Executor, StartError, on
 from gristmill._nodes import blocks as blocks_module
 from gristmill._nodes import outside_calls
-from gristmill._nodes.block_status import BlockState, BlockStatus, read_status
+from gristmill._nodes.block_status import BlockState, BlockStatus, read_status, text_of
 from gristmill._nodes.blocks import Blocks, name_of_node
 from gristmill._nodes.view import NodeView
 
@@ -380,3 +380,32 @@ def test_explain_tells_that_a_job_waits_in_the_queue(make: Callable[..., Executo
     said = "block 0: its job 17 is pending: Priority, and none of its nodes has joined yet"
     while said not in executor.explain(future):
         assert not future.done()
+
+
+def test_long_texts_of_a_provider_are_cut() -> None:
+    text = "begin" + "y" * 1_000_000 + "end"
+    status = read_status(BlockStatus(BlockState.FAILED, text, 1, text, text))
+    kept = [status.message, status.stdout_summary, status.stderr_summary]
+    assert [len(one or "") for one in kept] == [2000] * 3
+    assert kept[0] is not None and kept[0].startswith("begin")
+    assert kept[1] is not None and kept[1].endswith("end")
+    assert len(text_of(ValueError(text))) == 2000
+
+
+def test_blocks_that_have_ended_are_remembered_in_a_bounded_number(
+    blocks: Blocks, answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks_module, "_ENDED_MAX", 4)
+    assert blocks.submit()
+    blocks.see(connected("0") + connected("1"), 0)
+    blocks.take_away(blocks.living()[:1])
+    for _ in range(20):
+        answers.jobs.clear()
+        assert blocks.submit()
+        blocks.take_away(blocks.living()[1:])
+        assert len(blocks.statuses()) <= 6, "the one that lives, four that have ended, and the new one"
+    assert [block.number for block in blocks.living()] == ["1"]
+    assert list(blocks.statuses()) == list(blocks.jobs()) == ["0", "1", "18", "19", "20", "21"]
+    assert blocks.statuses()["0"].has_joined, "an error handler sees that blocks have worked"
+    assert blocks.submit()
+    assert answers.jobs[-1].endswith("block-22"), "no number is used again"

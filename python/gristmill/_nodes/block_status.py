@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     ErrorHandler = Callable[[Any, Mapping[str, "BlockStatus"]], object]
 
 
-#: The size of a job's last output that is kept to explain its end, bytes.
+#: The size of a job's last output that is kept to explain its end, bytes; of each output that a provider gives as a
+#: text, characters.
 _OUTPUT_MAX = 2000
 _NUMBER = re.compile(r"[0-9]+")
+#: The size of a message of a provider that is kept, characters.
+_MESSAGE_MAX = 2000
 
 
 class BlockState(enum.IntEnum):
@@ -84,6 +87,7 @@ def read_status(theirs: Any) -> BlockStatus:
     except Exception:
         state = BlockState.UNKNOWN
     message = _text(getattr(theirs, "message", None))
+    message = message and message[:_MESSAGE_MAX]
     if state in _LIVING:
         return BlockStatus(state, message)
     code = getattr(theirs, "exit_code", None)
@@ -99,7 +103,8 @@ def read_status(theirs: Any) -> BlockStatus:
 def _output(theirs: Any, name: str) -> str | None:
     """Returns what a job has written, in any encoding."""
     try:
-        return _text(getattr(theirs, f"{name}_summary", None))
+        text = _text(getattr(theirs, f"{name}_summary", None))
+        return text and text[-_OUTPUT_MAX:]
     except Exception as error:  # Parsl reads the file as UTF-8
         try:
             return _end_of_file(getattr(theirs, f"{name}_path", None))

@@ -35,6 +35,9 @@ _LIMITS = {
     "cancel": CallLimit(120.0, 30.0, is_last=True),
 }
 
+#: Ended blocks that are remembered. A program that runs for weeks may submit many more.
+_ENDED_MAX = 1000
+
 
 @dataclasses.dataclass
 class Block:
@@ -87,7 +90,7 @@ class Change:
 class Blocks:
     """The jobs of one provider: submits them, tracks their states and cancels them.
 
-    One thread changes them; any thread may read.
+    One thread changes them; any thread may read. Of ended ones, the last ``_ENDED_MAX`` are remembered.
 
     :param provider: any object with the interface of Parsl's providers.
     :param label: the prefix of the jobs' names.
@@ -104,10 +107,12 @@ class Blocks:
         #: Reentrant, because a signal handler may read the blocks while it interrupts a read.
         self._lock = threading.RLock()
         self._blocks: dict[str, Block] = {}
+        #: The number of blocks ever submitted.
+        self._count = 0
 
     def submit(self) -> bool:
         """Submits one block. Returns whether the provider accepted it."""
-        number = str(len(self._blocks))
+        number = str(self._count)
         name = f"parsl.{self.label}.block-{number}"
         try:
             job = self._ask("submit", self._command(number), 1, name, late=self._drop)
@@ -121,8 +126,20 @@ class Blocks:
             block = Block(number, job, BlockStatus(BlockState.PENDING))
             _log.info("block %s is job %s", number, job)
         with self._lock:
+            self._count += 1
             self._blocks[number] = block
+            self._forget_old()
         return block.job is not None
+
+    def _forget_old(self) -> None:
+        """Forgets the oldest of too many ended blocks, but not the only one that has had a node.
+
+        An error handler must still see that blocks have worked.
+        """
+        ended = [block for block in self._blocks.values() if block.status.terminal]
+        worked = next((block for block in ended if block.has_joined), None)
+        for block in [one for one in ended if one is not worked][: max(0, len(ended) - _ENDED_MAX)]:
+            del self._blocks[block.number]
 
     def _ask(self, name: str, *arguments: Any, **terms: Any) -> Any:
         """Calls a method of the provider. Raises its exception, and ``TimeoutError`` after its limit."""
@@ -241,7 +258,7 @@ class Blocks:
             return [block for block in self._blocks.values() if not block.status.terminal]
 
     def statuses(self) -> dict[str, BlockStatus]:
-        """Returns the status of each block ever submitted, by block number."""
+        """Returns the statuses of the blocks by number: of all that live, and of the last ones that have ended."""
         with self._lock:
             return {block.number: block.status for block in self._blocks.values()}
 
@@ -264,7 +281,7 @@ class Blocks:
         return {block.number: block.status for block in changed}
 
     def jobs(self) -> dict[str, Any]:
-        """Returns the provider's job id of each block that it accepted, by block number."""
+        """Returns the provider's job ids by block number, of those blocks in ``statuses`` that it accepted."""
         with self._lock:
             return {one.number: one.job for one in self._blocks.values() if one.job is not None}
 

@@ -23,7 +23,7 @@ pub(crate) struct SimConnections {
 
 impl SimConnections {
     pub fn new(air: &Air, side: Side, nodes: Vec<usize>, dialled: Vec<usize>) -> Self {
-        let addresses: Vec<String> = dialled.iter().map(|node| format!("node {node}")).collect();
+        let addresses: Vec<_> = dialled.iter().map(|node| vec![format!("node {node}")]).collect();
         let dials = Dials::new(&addresses);
         Self { air: air.clone(), side, nodes, dialled, dials, handshakes: Vec::new() }
     }

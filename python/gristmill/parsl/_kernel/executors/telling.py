@@ -43,11 +43,14 @@ class TellsOfBlocks:
 
     @property
     def blocks_to_job_id(self) -> dict[str, Any]:
-        """The provider's job id of each block that it accepted."""
+        """The provider's job id of each block in ``status`` that it accepted."""
         return {} if self._blocks is None else self._blocks.jobs()
 
     def status(self) -> dict[str, BlockStatus]:
-        """Returns the status of every block, ended ones included, by its number. Empty without a provider."""
+        """Returns the statuses of all blocks that live and of the last 1,000 that have ended, by number.
+
+        Empty without a provider.
+        """
         return {} if self._blocks is None else self._blocks.statuses()
 
     @property
