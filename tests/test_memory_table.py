@@ -154,6 +154,14 @@ TESTS = {
         "test_calls_that_have_ended_do_not_gather_behind_those_that_go_on"
     ),
     "Monitoring: texts": "tests/parsl/test_monitoring_database.py::test_texts_are_handed_over_in_parts",
+    "Monitoring: measured": (
+        "tests/parsl/test_monitoring_resources.py::"
+        "test_of_measured_functions_that_capture_values_few_are_kept"
+    ),
+    "Monitoring: messages": (
+        "tests/parsl/test_monitoring_blocks.py::"
+        "test_a_process_that_reports_too_much_waits_until_it_is_recorded"
+    ),
     "Monitoring: readings": "tests/parsl/test_monitoring_resources.py::test_the_readings_of_one_call_are_bounded",
 }
 

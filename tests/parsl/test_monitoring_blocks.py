@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import queue
+import threading
 from typing import Any
 
 import pytest
 
+from gristmill.parsl._kernel.monitoring import blocks as blocks_module
 from gristmill.parsl._kernel.monitoring.blocks import Blocks
 
 pytest.importorskip("parsl.version")
@@ -73,3 +76,28 @@ def test_a_message_that_cannot_be_read_is_logged_and_the_next_one_is_not_lost(
 
 def test_messages_of_other_kinds_are_ignored() -> None:
     assert recorded((MessageType.RESOURCE_INFO, {"task_id": 1})) == []
+
+
+def test_a_process_that_reports_too_much_waits_until_it_is_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(blocks_module, "_WAITING_MAX", 2)
+    begun, go_on = threading.Event(), threading.Event()
+    rows: list[str] = []
+
+    def add(table: str, row: dict[str, Any]) -> None:
+        begun.set()
+        go_on.wait()
+        rows.append(table)
+
+    blocks = Blocks(add)
+    message = (MessageType.BLOCK_INFO, [BLOCK])
+    blocks.messages.put(message)
+    begun.wait()
+    for _ in range(2):
+        blocks.messages.put(message)
+    with pytest.raises(queue.Full):
+        blocks.messages.put(message, block=False)
+    go_on.set()
+    blocks.close()
+    assert rows == ["block"] * 3

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +16,17 @@ import gristmill.parsl as parsl
 from gristmill.parsl import GristmillExecutor
 from gristmill.parsl._kernel.monitoring import sampling
 from gristmill.parsl._kernel.monitoring.measure import measured, taken_from, value_in
+from gristmill.parsl._kernel.monitoring.measured_functions import MeasuredFunctions
 
 import monitored
 import monitored_tasks
 from monitored import query
 from monitored_tasks import CPU_S, MEMORY_SIZE
 from stage import Script
+
+
+class Value:
+    """A value that functions capture."""
 
 
 def resources(folder: Path, columns: str, task_id: int = 0) -> list[Any]:
@@ -120,6 +128,26 @@ def test_a_measured_function_keeps_its_name_and_what_it_does() -> None:
         call(1, 0)
     assert taken_from(raised.value) is not None
     assert taken_from(raised.value) is None
+
+
+def test_of_measured_functions_that_capture_values_few_are_kept() -> None:
+    functions = MeasuredFunctions()
+    values: list[weakref.ref[Value]] = []
+
+    def capturing() -> Callable[[], object]:
+        value = Value()
+        values.append(weakref.ref(value))
+        return lambda: value
+
+    def with_default(value: Value | None = None) -> None: ...
+
+    plain = functions.get(with_default, 0)
+    for _ in range(300):
+        functions.get(capturing(), 0)
+    gc.collect()
+    assert sum(value() is not None for value in values) == 16
+    assert functions.get(with_default, 0) is plain, "it captures nothing, and takes no place of theirs"
+    assert functions.get(with_default, 1) is not plain
 
 
 def test_a_result_that_was_not_measured_is_itself() -> None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("parsl.gristmill.monitoring")
 
+#: Messages that may wait to be recorded. A process that sends one more waits.
+_WAITING_MAX = 10_000
+
 #: The columns that a message must have, by table.
 _FIELDS = {"node": COLUMNS["node"][1:], "block": COLUMNS["block"]}
 
@@ -43,7 +46,9 @@ class Blocks:
     def __init__(self, add: Callable[[str, dict[str, Any]], None]) -> None:
         self._add = add
         #: The queue for executors, and the processes that they start.
-        self.messages: Any = importlib.import_module("parsl.multiprocessing").SpawnQueue()
+        self.messages: Any = importlib.import_module("parsl.multiprocessing").SpawnQueue(
+            _WAITING_MAX
+        )
         self._thread = threading.Thread(target=self._take, name="gristmill-blocks", daemon=True)
         self._thread.start()
 

@@ -17,7 +17,8 @@ from gristmill.parsl._kernel.executors.engine import GristmillExecutor
 from gristmill.parsl._kernel.monitoring import facts
 from gristmill.parsl._kernel.monitoring.blocks import Blocks, Intake
 from gristmill.parsl._kernel.monitoring.engine_calls import EngineCalls
-from gristmill.parsl._kernel.monitoring.measure import Measured, measured, taken_from, value_in
+from gristmill.parsl._kernel.monitoring.measure import Measured, taken_from, value_in
+from gristmill.parsl._kernel.monitoring.measured_functions import MeasuredFunctions
 from gristmill.parsl._kernel.monitoring.monitor import Monitor, Watch
 from gristmill.parsl._kernel.monitoring.rows import Attempt, Batch, time_text
 from gristmill.parsl._kernel.monitoring.workflow import began, counts
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from gristmill.parsl._kernel.monitoring.hub import MonitoringHub
     from gristmill.parsl._kernel.tasks import Task
 
-#: Number of functions whose measured wrapper is cached. A worker that has a function does not receive it again.
-_FUNCTIONS_MAX = 256
 #: Events, and calls of the engine, that become the rows of one batch.
 _BATCH_MAX = 1 << 14
 #: Bytes of one reading.
@@ -52,8 +51,7 @@ class Recorder(Monitor):
         self._run_id: str = kernel.run_id
         self._interval = hub.resource_monitoring_interval
         self._is_measuring = hub.resource_monitoring_enabled
-        #: By the id of a function, and whether the executor takes readings: the function and its measured wrapper.
-        self._measured: dict[tuple[int, bool], tuple[Any, Callable[..., Any]]] = {}
+        self._measured = MeasuredFunctions()
         #: Labels of the executors whose workers are ours.
         self._engines: set[str] = set()
         self._blocks: Blocks | None = None
@@ -141,20 +139,9 @@ class Recorder(Monitor):
     ) -> tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]:
         """Returns the call to submit to the executor, measured if the hub asks for it."""
         if self._is_measuring:
-            function = self._measured_function(function, executor.monitor_resources())
+            interval = self._interval if executor.monitor_resources() else 0
+            function = self._measured.get(function, interval)
         return function, task.args, task.kwargs
-
-    def _measured_function(
-        self, function: Callable[..., Any], takes_readings: bool
-    ) -> Callable[..., Any]:
-        key = (id(function), takes_readings)
-        known = self._measured.get(key)
-        if known is None:
-            if len(self._measured) >= _FUNCTIONS_MAX:
-                self._measured.clear()
-            known = (function, measured(function, self._interval if takes_readings else 0))
-            self._measured[key] = known
-        return known[1]
 
     def value_of(self, task: Task, attempt: Future[Any], result: Any) -> Any:
         """Returns the task's own value from the value of an attempt."""
