@@ -70,6 +70,12 @@ TESTS = {
         "crates/transport/tests/damage.rs::"
         "an_envelope_that_announces_too_much_is_refused_and_nothing_behind_it_is_read"
     ),
+    "Values that travel": (
+        "crates/client/src/peers/breaches.rs::a_result_that_is_too_large_fails_its_task_and_its_node_goes_on"
+    ),
+    "Messages that have not come": (
+        "crates/client/src/peers/breaches.rs::incomplete_messages_of_all_nodes_have_one_limit"
+    ),
     "Large arguments and results on a node.": (
         "tests/nodes/test_blobs.py::test_what_is_above_the_limit_goes_to_disk_and_comes_back"
     ),

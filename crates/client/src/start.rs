@@ -17,7 +17,7 @@ use crate::client_port::ClientPort;
 use crate::inner::{Inner, LockFreeState};
 use crate::leader_sleep::LOOKS;
 use crate::options::{ClientOptions, LinkUse, StartError};
-use crate::peers::Links;
+use crate::peers::{LinkSizes, Links};
 use crate::staging::StagingTable;
 use crate::tree::Tree;
 
@@ -43,7 +43,9 @@ impl Client {
         descriptors.extend(options.descriptors);
         let shape = (options.spawn_fresh, slot_count);
         let tree = Tree::new(commands, options.program, descriptors, shape);
-        let links = Links::new(sleeper.clone(), options.links == LinkUse::Inwards);
+        let mut links = Links::new(sleeper.clone(), options.links == LinkUse::Inwards);
+        let memory = gristmill_machine::memory().usable;
+        links.sizes = LinkSizes::within(memory);
         let mut port = ClientPort::new(slot_count, clock, arena.clone(), links);
         let BlobOptions { broadcast, limits, sibling, stager } = options.blobs;
         port.provider.broadcast = BroadcastPlan::new(broadcast);

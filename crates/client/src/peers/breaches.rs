@@ -1,12 +1,17 @@
 //! Tests of nodes that send messages which only clients may send, or more than can be kept.
 
 use gristmill_core::Attempt;
-use gristmill_wire::TaskId;
-use gristmill_wire::peer::{Control, Definition, Parted, TaskMessage};
+use gristmill_transport::{Channel as _, ChunkHead, Flushed, pair};
+use gristmill_wire::peer::{
+    AnswerMessage, Control, Definition, EndKind, MessageKind, Parted, TaskMessage,
+};
+use gristmill_wire::{FailureKind, FunctionId, TaskFailure, TaskId};
 
 use super::backlog::BacklogLimits;
 use super::intake::LinkWork as _;
-use crate::workerless::{Node, WorkerlessEngine};
+use super::link::PIECE;
+use crate::outcome::Ended;
+use crate::workerless::{Node, WorkerlessEngine, end};
 
 /// Returns the reason why the only link ended.
 fn ending(engine: &mut WorkerlessEngine, node: &mut Node) -> String {
@@ -44,7 +49,6 @@ fn a_node_that_has_words_answered_and_reads_none_is_given_up() {
 
 /// Sends tasks to the program, which has no worker for them and gives all of them back.
 fn send_tasks(node: &mut Node, count: u32) {
-    use gristmill_wire::FunctionId;
     let function = FunctionId(0);
     let out = &mut node.link().out;
     Definition { function, definition: b"code", name: b"f" }.write(out);
@@ -65,4 +69,97 @@ fn a_peer_that_confirms_no_answers_is_given_up() {
     let text = ending(&mut engine, &mut node);
     assert_eq!(text, "it has not confirmed 100 answers to its tasks, and the limit is 99");
     assert_eq!(engine.inner.inbound.count(), 0, "nothing is kept of it");
+}
+
+/// Returns the text of an error that says that memory is missing.
+fn text_of(raised: &[u8]) -> String {
+    let failure = TaskFailure::decode(raised).expect("it decodes");
+    assert_eq!(failure.kind, FailureKind::NoMemory);
+    String::from_utf8_lossy(failure.bytes).into_owned()
+}
+
+#[test]
+fn a_result_that_is_too_large_fails_its_task_and_its_node_goes_on() {
+    let mut engine = WorkerlessEngine::new();
+    engine.inner.port.links.sizes.message = 1 << 20;
+    let mut node = engine.join("n1", 1);
+    let task = engine.submit_one();
+    node.until_sent(&mut engine);
+    node.answer_with_bytes(&vec![7; 3 << 20]);
+    engine.until(&mut [&mut node], |inner| inner.is_final(task));
+    let Some(Ended::Raised(raised)) = engine.inner.ended(task) else { panic!("it is too large") };
+    let text = text_of(&raised.bytes());
+    let begin = "the result of the task from node n1 is too large: it takes a message of 3145776 bytes, and the limit \
+                 is 1048576";
+    assert!(text.starts_with(begin) && text.contains("use these"), "{text}");
+    let next = engine.submit_one();
+    node.until_sent(&mut engine);
+    node.answer_plainly();
+    engine.until(&mut [&mut node], |inner| inner.is_final(next));
+    assert!(matches!(engine.inner.ended(next), Some(Ended::Value(_))));
+    assert!(engine.departures().is_empty());
+}
+
+#[test]
+fn incomplete_messages_of_all_nodes_have_one_limit() {
+    let mut engine = WorkerlessEngine::new();
+    engine.inner.port.links.sizes.assembled = (1 << 20) + 1000;
+    let mut node = engine.join("n1", 1);
+    let (ours, mut theirs) = pair().expect("descriptors");
+    let peer = engine.attach(end("n2", Box::new(ours), 0));
+    // This node begins a message of two thousand bytes and does not end it.
+    let mut message = Vec::new();
+    Control::Drain { text: "y".repeat(1992) }.write(&mut message);
+    let head = ChunkHead { kind: PIECE, sequence: 1, acknowledged: 0 };
+    theirs.send(head, &message[..1500]).expect("it is open");
+    assert_eq!(theirs.flush().expect("it is open"), Flushed::All);
+    let task = engine.submit_one();
+    engine.until(&mut [&mut node], |inner| inner.port.links.assembled() == 1500);
+    node.until_sent(&mut engine);
+    node.answer_with_bytes(&vec![7; 2 << 20]);
+    engine.until(&mut [&mut node], |inner| inner.is_final(task));
+    let Some(Ended::Raised(raised)) = engine.inner.ended(task) else { panic!("it is too large") };
+    let text = text_of(&raised.bytes());
+    assert!(
+        text.contains("from node n1") && text.contains("the limit of all is 1049576"),
+        "{text}"
+    );
+    assert!(engine.departures().is_empty());
+    engine.part(peer);
+    assert_eq!(engine.inner.port.links.assembled(), 0, "nothing is kept of it");
+}
+
+#[test]
+fn a_task_that_is_too_large_is_answered_and_its_peer_goes_on() {
+    let mut engine = WorkerlessEngine::new();
+    engine.inner.port.links.sizes.message = 1 << 20;
+    let mut node = engine.join("n1", 1);
+    let (function, id) = (FunctionId(0), TaskId::new(3, 1));
+    let out = &mut node.link().out;
+    Definition { function, definition: b"code", name: b"f" }.write(out);
+    TaskMessage::write(out, (id, function, Attempt(2)), None, (0, false), |out| {
+        Parted::put_plain(out, &vec![7; 3 << 20]);
+    });
+    let body = node.until_told(&mut engine, MessageKind::Answer);
+    let answer = AnswerMessage::read(&body).expect("an answer");
+    assert_eq!((answer.task, answer.attempt, answer.end), (id, Attempt(2), EndKind::Raised));
+    let text = text_of(answer.payload.bytes);
+    assert!(text.starts_with("the arguments of the task are too large for node "), "{text}");
+    // The next message of the node says what it has received.
+    node.say(&Control::Recalled);
+    engine.until(&mut [&mut node], |inner| inner.inbound.count() == 0);
+    assert!(engine.departures().is_empty());
+}
+
+#[test]
+fn a_definition_that_is_too_large_ends_the_link_with_a_sentence() {
+    let mut engine = WorkerlessEngine::new();
+    engine.inner.port.links.sizes.message = 1 << 20;
+    let mut node = engine.join("n1", 1);
+    let definition = vec![7; 3 << 20];
+    let function = FunctionId(0);
+    Definition { function, definition: &definition, name: b"f" }.write(&mut node.link().out);
+    let text = ending(&mut engine, &mut node);
+    assert!(text.starts_with("it sent a message of kind Define with 31457"), "{text}");
+    assert!(text.ends_with("pass large data to tasks as arguments"), "{text}");
 }

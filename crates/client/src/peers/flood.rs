@@ -89,5 +89,9 @@ fn a_node_that_sends_without_end_leaves_others_their_turn() {
 
 #[test]
 fn so_does_one_whose_message_has_no_end() {
-    others_have_their_turn(super::link::PIECE, vec![0; 16]);
+    // The head of an answer of four gigabytes.
+    let mut piece = u64::from(u32::MAX).to_le_bytes().to_vec();
+    piece[4] = gristmill_wire::peer::MessageKind::Answer as u8;
+    piece.extend([0; 8]);
+    others_have_their_turn(super::link::PIECE, piece);
 }

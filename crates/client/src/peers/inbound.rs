@@ -1,8 +1,8 @@
 //! Inbound tasks: tasks that a peer has sent, which run here and are answered there.
 
 use gristmill_core::{
-    Budgets, CancelMode, CancelOutcome, LossCause, Origin, Payload, Submission, TaskOptions,
-    TaskOutcome,
+    AttemptTimings, Budgets, CancelMode, CancelOutcome, LossCause, Origin, Payload, Submission,
+    TaskOptions, TaskOutcome,
 };
 use gristmill_wire::peer::{
     AnswerMessage, Control, EndKind, LossFrame, ParentResult, Parted, TaskLimits, TaskMessage,
@@ -216,6 +216,48 @@ pub(super) trait InboundWork: LinkHome {
     fn inbound_of(&self, peer: PeerId, task: TaskId, attempt: Attempt) -> Option<InboundTask> {
         let place = *self.links().get(peer)?.inbound.get(&task)?;
         self.inbound().get(place).filter(|inbound| inbound.attempt == attempt).copied()
+    }
+
+    /// Answers a peer's task, of which only the id is known, with an exception: it does not run.
+    ///
+    /// # Errors
+    /// [`LinkError::Again`]: the peer has sent the task before.
+    fn fail_task(
+        &mut self,
+        peer: PeerId,
+        (theirs, attempt): (TaskId, Attempt),
+        raised: &[u8],
+    ) -> Result<(), LinkError> {
+        let Some(link) = self.links().get(peer) else { return Ok(()) };
+        let epoch = link.epoch;
+        let before = link.inbound.get(&theirs).and_then(|&place| self.inbound().get(place));
+        if before.is_some_and(|inbound| !self.core().is_final(inbound.ours)) {
+            return Err(LinkError::Again(theirs));
+        }
+        let EngineParts { port, inbound, .. } = self.parts();
+        let place = inbound.reserve();
+        let entry = InboundTask { peer, epoch, theirs, attempt, ours: NO_TASK, may_stay: false };
+        inbound.entries[place as usize] = Some(entry);
+        let timings = AttemptTimings::default();
+        let message = AnswerMessage {
+            task: theirs,
+            attempt,
+            end: EndKind::Raised,
+            started_ns: 0,
+            claimed_before: timings.claimed_before,
+            ran: timings.ran,
+            published_after: timings.published_after,
+            worker_state: timings.worker_state,
+            payload: Parted::default(),
+            loss: None,
+        };
+        let links = port.links_mut();
+        let Some(link) = links.get_mut(peer) else { return Ok(()) };
+        message.write(&mut link.out, |out| Parted::put_plain(out, raised));
+        link.inbound.insert(theirs, place);
+        link.note_answer(place);
+        links.has_outgoing = true;
+        Ok(())
     }
 
     /// Records the function that a peer's function id stands for from now on.

@@ -13,6 +13,7 @@ use super::inbound::InboundWork;
 use super::intake::{Departure, LinkWork, PeerEvent};
 use super::link::{Came, LinkError};
 use super::maintenance::LinkMaintenance;
+use super::oversized::OversizedWork;
 use super::sending::Sending;
 
 /// Bytes that are read from one link before other links, and the engine's other threads, have their turn: as many as the pieces
@@ -36,12 +37,15 @@ pub(super) trait InboundMessages: LinkHome {
             }
             // Without a sleeper, nothing tells which links have something to read.
             let is_told = self.links().sleeper().is_some();
-            let Some(link) = self.links_mut().get_mut(peer).filter(|link| link.is_readable) else {
+            let links = self.links_mut();
+            if links.get(peer).is_none_or(|link| !link.is_readable) {
                 return count;
-            };
-            match link.receive_one(chunk) {
+            }
+            match links.receive_one(peer, chunk) {
                 Ok(Came::Nothing) => {
-                    link.is_readable = !is_told;
+                    if let Some(link) = links.get_mut(peer) {
+                        link.is_readable = !is_told;
+                    }
                     break;
                 }
                 Ok(Came::Part(bytes)) => size += bytes,
@@ -50,6 +54,13 @@ pub(super) trait InboundMessages: LinkHome {
                     let taken = self.take_messages(peer, chunk, now);
                     count += taken.as_ref().copied().unwrap_or(1);
                     if let Err(error) = taken {
+                        self.link_failed(peer, &error);
+                    }
+                }
+                Ok(Came::Oversized(message, bytes)) => {
+                    size += bytes;
+                    count += 1;
+                    if let Err(error) = self.take_oversized(peer, message, now) {
                         self.link_failed(peer, &error);
                     }
                 }

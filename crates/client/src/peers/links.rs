@@ -8,7 +8,7 @@ use gristmill_wire::peer::LeaseGrant;
 use gristmill_wire::{Epoch, PeerId};
 
 use super::heartbeats::LinkLiveness;
-use super::link::{Link, LinkSizes};
+use super::link::{Came, Link, LinkError, LinkSizes};
 use crate::blobs::BlobTraffic;
 
 /// A connection whose two ends have agreed to talk.
@@ -111,6 +111,8 @@ pub struct Links {
     pub reported_changes: u64,
     /// Limits on what is sent at once, and on what is sent before something is confirmed.
     pub sizes: LinkSizes,
+    /// Bytes of the incomplete messages of all links.
+    assembled: usize,
     /// Counts of blob bytes for links that are gone.
     past_blobs: BlobTraffic,
 }
@@ -135,6 +137,7 @@ impl Links {
             ready: Vec::new(),
             chunk: Vec::new(),
             sizes: LinkSizes::default(),
+            assembled: 0,
             past_blobs: BlobTraffic::default(),
         }
     }
@@ -205,6 +208,29 @@ impl Links {
         self.links.get_mut(usize::from(peer.0))?.as_mut()
     }
 
+    /// Returns the bytes of the incomplete messages of all links.
+    #[cfg(test)]
+    pub(crate) const fn assembled(&self) -> usize {
+        self.assembled
+    }
+
+    /// Reads one chunk of a link. [`Came::Nothing`] means that it has no more, or that there is no such link.
+    ///
+    /// # Errors
+    /// An error if the link, or its connection, can no longer be used.
+    pub(super) fn receive_one(
+        &mut self,
+        peer: PeerId,
+        chunk: &mut Vec<u8>,
+    ) -> Result<Came, LinkError> {
+        let held = self.assembled;
+        let Some(link) = self.get_mut(peer) else { return Ok(Came::Nothing) };
+        let before = link.assembled();
+        let came = link.receive_one(chunk, held);
+        self.assembled = held.saturating_sub(before) + link.assembled();
+        came
+    }
+
     /// Adds a link; returns its number, its epoch and the peer's offer.
     pub fn insert(&mut self, new: NewLink, now: u64) -> (PeerId, Epoch, PeerOffer) {
         let place = self.links.iter().position(Option::is_none).unwrap_or(self.links.len());
@@ -251,6 +277,7 @@ impl Links {
         let link = self.links.get_mut(usize::from(peer.0))?.take()?;
         self.past.add(&link, now);
         self.past_blobs = self.past_blobs.plus(link.traffic);
+        self.assembled = self.assembled.saturating_sub(link.assembled());
         Some(link)
     }
 

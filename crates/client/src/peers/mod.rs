@@ -32,6 +32,7 @@ mod links;
 mod maintenance;
 mod names;
 mod node_failures;
+mod oversized;
 mod peer_functions;
 mod sending;
 mod service;

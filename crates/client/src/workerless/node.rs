@@ -137,7 +137,12 @@ impl Node {
 
     /// Answers the node's first task with a small result.
     pub fn answer_plainly(&mut self) -> TaskId {
-        self.answer_with(|out| Parted::put_plain(out, b"result"))
+        self.answer_with_bytes(b"result")
+    }
+
+    /// Answers the node's first task with a result of these bytes.
+    pub fn answer_with_bytes(&mut self, bytes: &[u8]) -> TaskId {
+        self.answer_with(|out| Parted::put_plain(out, bytes))
     }
 
     fn answer_with(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> TaskId {

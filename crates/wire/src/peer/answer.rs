@@ -127,18 +127,40 @@ impl<'a> AnswerMessage<'a> {
         })
     }
 
+    /// Reads an answer of which only the beginning is there: without its payload, and without a loss.
+    ///
+    /// # Errors
+    /// The beginning is too short, or has an unknown end.
+    pub fn head_of(body: &[u8]) -> Result<Self, FrameError> {
+        let words = Reader::new(body).words()?;
+        Ok(Self::of_words(words, end_of(words)?, Parted::default(), None))
+    }
+
     /// Reads an answer.
     ///
     /// # Errors
     /// The answer is shorter than it states, or has an unknown end.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "fields of packed words")]
     pub fn read(body: &'a [u8]) -> Result<Self, FrameError> {
         let mut reader = Reader::new(body);
-        let [task, word, started_ns, spans] = reader.words()?;
-        let end = EndKind::from_byte((word >> 8) as u8)?;
+        let words = reader.words()?;
+        let end = end_of(words)?;
         let is_loss = end == EndKind::Lost;
-        Ok(Self {
+        let loss = if is_loss { Some(LossFrame::read(&mut reader)?) } else { None };
+        let payload =
+            if end.has_payload() { Parted::read(&mut reader)? } else { Parted::default() };
+        Ok(Self::of_words(words, end, payload, loss))
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "fields of packed words")]
+    fn of_words(
+        [task, word, started_ns, spans]: [u64; 4],
+        end: EndKind,
+        payload: Parted<'a>,
+        loss: Option<LossFrame>,
+    ) -> Self {
+        Self {
             task: TaskId::from_word(task),
             attempt: Attempt(word as u8),
             end,
@@ -147,10 +169,17 @@ impl<'a> AnswerMessage<'a> {
             ran: Span::from_bits((spans >> 32) as u32),
             published_after: Span::from_bits((word >> 32) as u32),
             worker_state: WorkerState::from_byte((word >> 16) as u8),
-            loss: if is_loss { Some(LossFrame::read(&mut reader)?) } else { None },
-            payload: if end.has_payload() { Parted::read(&mut reader)? } else { Parted::default() },
-        })
+            payload,
+            loss,
+        }
     }
+}
+
+/// Returns the kind of end in the first words of an answer.
+#[inline]
+const fn end_of([_, word, ..]: [u64; 4]) -> Result<EndKind, FrameError> {
+    let [_, end, ..] = word.to_le_bytes();
+    EndKind::from_byte(end)
 }
 
 impl LossFrame {
@@ -222,6 +251,8 @@ mod tests {
             0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, b'v', 0, 0, 0, 0, 0, 0, 0,
         ];
         assert_eq!(chunk, golden);
+        let head = AnswerMessage::head_of(&chunk[8..40]);
+        assert_eq!(head, Ok(answer(EndKind::Returned, None)), "of the beginning");
         let payload = Parted { bytes: b"v", parts: Vec::new() };
         assert_eq!(read(&chunk), AnswerMessage { payload, ..answer(EndKind::Returned, None) });
     }

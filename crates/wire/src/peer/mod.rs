@@ -143,6 +143,25 @@ pub const MESSAGE_HEAD_SIZE: usize = 8;
 /// The size of the largest message, with its head: the size of a body has 32 bits.
 pub const MESSAGE_SIZE_MAX: usize = MESSAGE_HEAD_SIZE + padded_size(u32::MAX as usize);
 
+/// Returns the kind of a message whose beginning is in `bytes`, and its size with its head.
+///
+/// # Errors
+/// [`FrameError::Truncated`]: the head is not complete; [`FrameError::UnknownKind`].
+pub fn message_of(bytes: &[u8]) -> Result<(MessageKind, usize), FrameError> {
+    let (kind, size) = kind_and_size(Reader::new(bytes).word()?)?;
+    Ok((kind, MESSAGE_HEAD_SIZE + padded_size(size as usize)))
+}
+
+/// Returns the kind of a message, and the size of its body, from the word in front of it.
+const fn kind_and_size(word: u64) -> Result<(MessageKind, u32), FrameError> {
+    #[expect(clippy::cast_possible_truncation, reason = "fields of a packed word")]
+    let (size, kind) = (word as u32, (word >> 32) as u8);
+    match MessageKind::from_byte(kind) {
+        Ok(kind) => Ok((kind, size)),
+        Err(error) => Err(error),
+    }
+}
+
 /// Returns the word in front of a message: the size of its body and its kind.
 fn message_head(size: usize, kind: MessageKind) -> u64 {
     let size = u32::try_from(size).expect("the body of a message is smaller than 4 GiB");
@@ -187,10 +206,7 @@ impl<'a> Messages<'a> {
 
     fn take(&mut self) -> Result<(MessageKind, &'a [u8]), FrameError> {
         let mut reader = Reader::new(self.0);
-        let word = reader.word()?;
-        #[expect(clippy::cast_possible_truncation, reason = "fields of a packed word")]
-        let (size, kind) = (word as u32, (word >> 32) as u8);
-        let kind = MessageKind::from_byte(kind)?;
+        let (kind, size) = kind_and_size(reader.word()?)?;
         let body = reader.bytes(size as usize)?;
         self.0 = reader.rest();
         Ok((kind, body))
@@ -255,6 +271,7 @@ mod tests {
             0, 0, 0, 0, 0,
         ];
         assert_eq!((size, chunk.as_slice()), (16, golden.as_slice()));
+        assert_eq!(message_of(&chunk[16..24]), Ok((MessageKind::End, 16)), "with its padding");
         let read: Vec<_> = Messages::new(&chunk).map(|one| one.expect("it decodes").0).collect();
         assert_eq!(read, [MessageKind::Recall, MessageKind::End]);
     }

@@ -78,6 +78,16 @@ impl<'a> TaskMessage<'a> {
         })
     }
 
+    /// Reads the id of a task, and its placement, from the beginning of the body.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`]: the beginning is too short.
+    #[expect(clippy::cast_possible_truncation, reason = "a field of a packed word")]
+    pub fn task_of(body: &[u8]) -> Result<(TaskId, Attempt), FrameError> {
+        let [task, word] = Reader::new(body).words()?;
+        Ok((TaskId::from_word(task), Attempt((word >> 32) as u8)))
+    }
+
     /// Reads a task.
     ///
     /// # Errors
@@ -165,6 +175,7 @@ mod tests {
         });
         let (_, body) = Messages::new(&chunk).next().expect("one").expect("whole");
         let task = TaskMessage::read(body).expect("it decodes");
+        assert_eq!(TaskMessage::task_of(&body[..16]), Ok((name.0, name.2)), "of the beginning");
         assert_eq!((task.task, task.function, task.attempt), name);
         assert_eq!((task.limits, task.payload.bytes), (Some(limits), b"arguments".as_slice()));
         assert!(task.may_stay);

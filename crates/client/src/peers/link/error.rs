@@ -1,6 +1,7 @@
 //! Reasons why links end.
 
 use gristmill_transport::{ChannelError, SessionError};
+use gristmill_wire::peer::MessageKind;
 use gristmill_wire::{ContextId, FunctionId, TaskId};
 
 use crate::peers::backlog::Excess;
@@ -18,13 +19,26 @@ pub enum LinkError {
     /// The other end sent bytes that are no message.
     #[error("it sent bytes that are no message: {0}")]
     Message(#[from] gristmill_wire::FrameError),
-    /// The other end sent pieces of a message that is larger than any may be.
-    #[error("it sent {size} bytes of one message, and the limit is {limit}")]
+    /// The other end sent a message that is larger than any may be here, and that belongs to no task.
+    #[error(
+        "it sent a message of kind {kind:?} with {size} bytes, and the limit is {limit}: pass large data to tasks as \
+         arguments"
+    )]
     TooLarge {
-        /// Bytes that came.
+        /// The kind of the message.
+        kind: MessageKind,
+        /// Size of the message, bytes.
         size: usize,
-        /// Bytes that may come.
+        /// Maximum size, bytes.
         limit: usize,
+    },
+    /// The other end sent more pieces of a message than the message has.
+    #[error("it sent {received} bytes of a message of {size}")]
+    Overlong {
+        /// Bytes that came.
+        received: usize,
+        /// Size of the message, bytes.
+        size: usize,
     },
     /// The other end defines more than may be kept for it.
     #[error(

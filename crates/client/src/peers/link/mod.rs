@@ -1,5 +1,6 @@
 //! One link: a connection, the data to be sent over it, and the state of the other end.
 
+mod assembly;
 mod error;
 mod receiving;
 mod sending;
@@ -13,6 +14,8 @@ use gristmill_transport::{Channel, Session};
 use gristmill_wire::peer::LeaseGrant;
 use gristmill_wire::{Epoch, IdHasher, TaskId};
 
+use self::assembly::Assembly;
+pub(super) use self::assembly::OversizedMessage;
 pub use self::error::LinkError;
 pub(super) use self::receiving::Came;
 pub use self::sizes::LinkSizes;
@@ -85,7 +88,7 @@ pub struct Link {
     /// Bytes that were made into chunks.
     packed: u64,
     /// The beginning of a message whose end is under way.
-    partial: Vec<u8>,
+    partial: Assembly,
     /// The last chunk that was given to any connection, and its kind.
     given: (u64, u8),
     /// Bytes that the connection had received at the last check.
@@ -140,7 +143,7 @@ impl Link {
             backlog: StallDetector::default(),
             amid: 0,
             packed: 0,
-            partial: Vec::new(),
+            partial: Assembly::default(),
             given: (0, WHOLE),
             seen_bytes: 0,
         }

@@ -5,6 +5,9 @@ use gristmill_wire::peer::MESSAGE_SIZE_MAX;
 
 use crate::peers::backlog::BacklogLimits;
 
+/// Least limit of all incomplete messages: a few chunks, so that an engine with little memory can still receive messages.
+const ASSEMBLED_MIN: usize = 16 << 20;
+
 /// Limits on what is sent at once, and on what is sent before something is confirmed; bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkSizes {
@@ -12,14 +15,30 @@ pub struct LinkSizes {
     pub chunk: usize,
     /// Bytes under way to a peer above which it gets no more tasks.
     pub congested: usize,
-    /// Maximum size of a received message.
+    /// Maximum size of a received message that comes in several chunks.
     pub message: usize,
+    /// Maximum size of all such messages whose ends have not come, of all links together.
+    pub assembled: usize,
     /// Size of a piece of a blob.
     pub piece: usize,
     /// Limits on the chunks that are kept until the peer has them.
     pub session: SessionOptions,
     /// Limits on what waits for a peer that does not read.
     pub backlog: BacklogLimits,
+}
+
+impl LinkSizes {
+    /// Returns limits for an engine that may use `memory` bytes: a message takes at most an eighth of them, and all incomplete
+    /// ones a quarter.
+    #[must_use]
+    pub fn within(memory: u64) -> Self {
+        let share = |divisor| usize::try_from(memory / divisor).unwrap_or(usize::MAX);
+        Self {
+            message: share(8).min(MESSAGE_SIZE_MAX),
+            assembled: share(4).max(ASSEMBLED_MIN),
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for LinkSizes {
@@ -30,6 +49,7 @@ impl Default for LinkSizes {
             chunk: 1 << 20,
             congested: 16 << 20,
             message: MESSAGE_SIZE_MAX,
+            assembled: 2 * MESSAGE_SIZE_MAX,
             // A slow link takes this in a few milliseconds, so that tasks get in between.
             piece: 128 << 10,
             session: SessionOptions::default(),
