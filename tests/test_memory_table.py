@@ -53,6 +53,10 @@ TESTS = {
     "Definitions of functions that one peer": (
         "crates/client/src/peers/peer_functions.rs::what_replaces_another_definition_counts_in_its_place"
     ),
+    "Definitions of functions that the tasks": (
+        "crates/client/src/workerless/worker.rs::the_functions_of_a_worker_take_no_more_than_they_may"
+    ),
+    "Names of functions": "crates/client/src/functions.rs::of_a_long_name_only_the_beginning_is_kept",
     "Definitions of contexts": (
         "crates/client/src/workerless/worker.rs::the_contexts_of_a_worker_take_no_more_than_they_may"
     ),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gristmill_shm::{BlockPart, WeakBlock};
 use gristmill_store::Verifier;
-use gristmill_wire::{DefinitionHead, Digest, FunctionId, SlotId};
+use gristmill_wire::{DefinitionHead, Digest, FunctionId, SlotId, short_name};
 
 /// Functions by id. A function lives while a cache above or an outstanding task uses it. Then its id is used for another
 /// function, and every worker is told of that one. An id without users has no task in any ring, so no worker confuses the two.
@@ -40,6 +40,8 @@ impl Functions {
     /// Returns the id of a definition and adds a use. Equal bytes have the same id while it is in use. A function must be defined
     /// after what it needs: a dependency that is missing stays unknown to its workers. A dependency whose bytes do not have its
     /// digest gets an empty definition, which no worker can load.
+    ///
+    /// Of a long name only the beginning is kept: a failed task has a copy of it for as long as the task's future lives.
     pub fn define(&mut self, definition: &[u8], name: &str) -> FunctionId {
         let (definition, digest) = match DefinitionHead::read(definition) {
             DefinitionHead::Dependency { digest, content } if digest_of(content) == digest => {
@@ -64,7 +66,7 @@ impl Functions {
         let definition: Arc<[u8]> = definition.into();
         let id = self.add(Entry {
             definition: Arc::clone(&definition),
-            name: name.into(),
+            name: short_name(name).into(),
             uses: 1,
             known_to: Vec::new(),
             needs,
@@ -226,6 +228,8 @@ fn places(known_to: &[u64]) -> impl Iterator<Item = SlotId> + '_ {
 
 #[cfg(test)]
 mod tests {
+    use gristmill_wire::NAME_SIZE_MAX;
+
     use super::*;
 
     #[test]
@@ -243,6 +247,13 @@ mod tests {
         let second = functions.define(b"two", "two");
         assert_eq!(second, first, "the id is used again");
         assert!(!functions.is_known(second, SlotId(70)));
+    }
+
+    #[test]
+    fn of_a_long_name_only_the_beginning_is_kept() {
+        let mut functions = Functions::default();
+        let id = functions.define(b"one", &"y".repeat(1 << 20));
+        assert_eq!(functions.name(id), "y".repeat(NAME_SIZE_MAX));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! entries of a worker go when it does. A reply that finds no room waits here: the client never waits for a worker.
 
 mod contexts;
+mod functions;
+mod partial;
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -18,6 +20,8 @@ use gristmill_wire::{
 };
 
 use self::contexts::NestedContexts;
+use self::functions::NestedFunctions;
+use self::partial::{PartialRequest, WholeRequest};
 use crate::bundle::{EncodedOutcome, PinnedBlocks, ReceiveError};
 use crate::client_port::{handle, split_handle};
 use crate::inner::Inner;
@@ -39,10 +43,9 @@ struct Sender {
 struct NestedSession {
     process: u32,
     tasks: HashMap<u32, TaskId>,
-    functions: HashMap<u32, FunctionId>,
+    functions: NestedFunctions,
     contexts: NestedContexts,
-    /// The received part of a request whose end has not arrived.
-    partial: Vec<u8>,
+    partial: PartialRequest,
     /// Replies that found no room, oldest first.
     backlog: VecDeque<DelayedReply>,
 }
@@ -66,6 +69,8 @@ pub(crate) struct NestedTasks {
     behind: usize,
     /// Limit of the memory for the contexts of each worker, bytes.
     pub contexts_max: usize,
+    /// Limit of the memory for the definitions of the functions of each worker, bytes.
+    pub functions_max: usize,
     /// Time at which a function was last defined: its first task is about to arrive.
     defined_at: Option<Instant>,
     /// True once a task has submitted one: from then on a thread listens while tasks run.
@@ -75,7 +80,14 @@ pub(crate) struct NestedTasks {
 impl NestedTasks {
     pub fn new(slot_count: usize) -> Self {
         let desks = (0..slot_count).map(|_| NestedSession::default()).collect();
-        Self { desks, contexts_max: DEFINITIONS_MAX, ..Self::default() }
+        let (contexts_max, functions_max) = (DEFINITIONS_MAX, DEFINITIONS_MAX);
+        Self { desks, contexts_max, functions_max, ..Self::default() }
+    }
+
+    /// Limits the definitions of each worker to an eighth of this memory, in bytes, or less.
+    pub fn limit_functions(&mut self, memory: u64) {
+        let share = usize::try_from(memory / 8).unwrap_or(usize::MAX);
+        self.functions_max = share.min(DEFINITIONS_MAX);
     }
 
     /// Returns true if replies wait for room.
@@ -100,6 +112,18 @@ impl NestedTasks {
     /// Returns the number of contexts that a worker has defined, and their total size in bytes.
     pub fn audit_contexts(&self, slot: SlotId) -> (usize, usize) {
         self.desks[usize::from(slot.0)].contexts.audit()
+    }
+
+    /// Returns the number of functions that a worker has defined, and the size of their definitions together in bytes.
+    pub fn audit_functions(&self, slot: SlotId) -> (usize, usize) {
+        self.desks[usize::from(slot.0)].functions.audit()
+    }
+
+    /// Returns why a worker's number stands for no function.
+    #[cfg(test)]
+    pub fn unknown_function(&self, slot: SlotId, function: u32) -> String {
+        let functions = &self.desks[usize::from(slot.0)].functions;
+        functions.reason(function, self.functions_max).into_owned()
     }
 
     /// Returns the word for the handle of a new task; never 0.
@@ -150,17 +174,25 @@ impl Inner {
         now: u64,
     ) -> Result<(), ReceiveError> {
         self.nested.is_used = true;
+        let limit = self.nested.functions_max.max(self.nested.contexts_max);
         let session = self.nested.session(slot);
-        if word >> 32 != 0 {
-            session.partial.extend_from_slice(part);
-            return Ok(());
-        }
-        let mut whole = std::mem::take(&mut session.partial);
-        if whole.is_empty() {
+        let goes_on = word >> 32 != 0;
+        if !goes_on && session.partial.is_empty() {
             return self.serve(slot, NestedRequest::decode(part)?, now);
         }
-        whole.extend_from_slice(part);
-        self.serve(slot, NestedRequest::decode(&whole)?, now)
+        session.partial.take(part, limit);
+        if goes_on {
+            return Ok(());
+        }
+        match session.partial.finish()? {
+            WholeRequest::Kept(whole) => self.serve(slot, NestedRequest::decode(&whole)?, now)?,
+            WholeRequest::OversizedFunction(function, size) => {
+                self.refuse_nested_function(slot, function, size);
+            }
+            // The tasks that name it are refused: their worker has not defined it.
+            WholeRequest::OversizedContext => {}
+        }
+        Ok(())
     }
 
     fn serve(
@@ -171,15 +203,10 @@ impl Inner {
     ) -> Result<(), ReceiveError> {
         match request {
             NestedRequest::Define { function, name, definition } => {
-                let id = self.port.functions.define(definition, name);
-                if let Some(old) = self.nested.session(slot).functions.insert(function, id) {
-                    self.forget_nested(old);
-                }
+                self.define_nested_function(slot, function, (definition, name));
             }
             NestedRequest::Forget { function } => {
-                if let Some(id) = self.nested.session(slot).functions.remove(&function) {
-                    self.forget_nested(id);
-                }
+                self.forget_nested_function(slot, function);
             }
             NestedRequest::DefineContext(terms) => self.define_nested_context(slot, &terms, now),
             NestedRequest::ForgetContext { context } => {
@@ -231,16 +258,15 @@ impl Inner {
     }
 
     fn submit_nested(&mut self, slot: SlotId, submission: NestedSubmission<'_>, now: u64) {
+        let functions_max = self.nested.functions_max;
         let session = self.nested.session(slot);
-        let function = session.functions.get(&submission.function).copied();
+        let function = session.functions.get(submission.function);
         let parents: Option<Vec<TaskId>> =
             submission.arguments.iter().map(|ticket| session.tasks.get(ticket).copied()).collect();
         let (Some(function), Some(mut parents)) = (function, parents) else {
             let text = match function {
-                None => {
-                    "its function is unknown: the worker sent no definition that the engine could read"
-                }
-                Some(_) => "the engine refused a task whose result is an argument",
+                None => session.functions.reason(submission.function, functions_max),
+                Some(_) => "the engine refused a task whose result is an argument".into(),
             };
             return self.reply(slot, submission.ticket, ReplyKind::Refused, text.as_bytes());
         };
@@ -408,7 +434,7 @@ impl Inner {
         let gone = std::mem::replace(session, next);
         self.nested.behind -= usize::from(!gone.backlog.is_empty());
         gone.tasks.into_values().for_each(|task| self.let_go(task));
-        gone.functions.into_values().for_each(|function| self.forget_nested(function));
+        gone.functions.ours().for_each(|function| self.forget_nested(function));
         let now = self.port.read_clock();
         gone.contexts.used().for_each(|context| self.let_context_go(context, now));
     }

@@ -21,7 +21,7 @@ use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Weak};
 
 use gristmill_client::Client;
-use gristmill_wire::{FunctionId, IdHasher};
+use gristmill_wire::{FunctionId, IdHasher, short_name};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
@@ -373,10 +373,10 @@ fn identity_of(function: &Bound<'_, PyAny>) -> PyResult<Identity> {
     Ok(Identity::Parts(captured))
 }
 
-/// Returns the name of a function for messages: its qualified name, or its type's.
+/// Returns the name of a function for messages: its qualified name, or its type's; the beginning of a long one.
 fn name_of(function: &Bound<'_, PyAny>) -> String {
-    let name = function.getattr("__qualname__").and_then(|name| name.extract());
+    let name = function.getattr("__qualname__").and_then(|name| name.extract::<String>());
     let of_type =
         || function.get_type().qualname().map_or_else(|_| "?".to_owned(), |name| name.to_string());
-    name.unwrap_or_else(|_| of_type())
+    short_name(&name.unwrap_or_else(|_| of_type())).to_owned()
 }

@@ -258,6 +258,19 @@ impl<'a> NestedRequest<'a> {
         }
     }
 
+    /// Reads from the first 8 bytes of a message that is a definition what it defines: a function, or a context (`None`).
+    ///
+    /// # Errors
+    /// [`FrameError::UnknownKind`] for any other message, [`FrameError::Truncated`].
+    pub fn definition_of(beginning: &[u8]) -> Result<Option<u32>, FrameError> {
+        let mut reader = Reader(beginning);
+        match reader.u32()? {
+            request::DEFINE => reader.u32().map(Some),
+            request::DEFINE_CONTEXT => Ok(None),
+            other => Err(FrameError::UnknownKind(other.to_le_bytes()[0])),
+        }
+    }
+
     /// Reads a message.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use super::answers::cause_word;
 use super::contexts::ContextWork;
 use super::home::{EngineParts, LinkHome, LinkPort, PayloadStore};
 use super::link::{Link, LinkError};
+use super::peer_functions::DEFINITIONS_MAX;
 use super::sending::Sending;
 use crate::client_port::{handle, split_handle};
 
@@ -270,7 +271,7 @@ pub(super) trait InboundWork: LinkHome {
     ) -> Result<(), LinkError> {
         let Some(link) = self.links().get(peer) else { return Ok(()) };
         let size = definition.len() + name.len();
-        if let Err(size) = link.functions.check(function, size) {
+        if let Err(size) = link.functions.check(function, size, DEFINITIONS_MAX) {
             return Err(LinkError::Definitions { name: name.to_owned(), size });
         }
         let ours = self.port_mut().writing().1.define(definition, name);

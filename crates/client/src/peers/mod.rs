@@ -55,4 +55,7 @@ pub use lease_negotiator::{LeaseNegotiator, LeaseTerms, LinkOwner};
 pub use link::{Link, LinkSizes};
 pub use links::{Links, NewLink, PeerView};
 pub use peer_functions::DEFINITIONS_MAX;
+#[cfg(test)]
+pub(crate) use peer_functions::ENTRY_SIZE;
+pub(crate) use peer_functions::PeerFunctions;
 pub use sending::{Sending, peer_of_pseudo_slot};

@@ -1,8 +1,8 @@
-//! Functions here that the function ids of the other end of a link stand for.
+//! Functions here that the function ids of another process stand for: of the other end of a link, or of a worker.
 //!
-//! The ids may have gaps, because the other end defines a function only before it sends a task of it. No table here is
-//! therefore as large as an id. The size of all definitions of one peer is limited: they are kept until the peer says that no
-//! task names them any more, or uses their ids again.
+//! The ids may have gaps, because the other process defines a function only before it sends a task of it. No table here is
+//! therefore as large as an id. The size of all definitions of one process is limited: they are kept until the process says
+//! that no task names them any more, or uses their ids again.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -12,7 +12,7 @@ use gristmill_wire::{FunctionId, IdHasher};
 /// Maximum size of the definitions of one peer, bytes: a thousand functions that hold a megabyte each, or a million fresh ones.
 pub const DEFINITIONS_MAX: usize = 1 << 30;
 /// Approximate cost of a definition besides its bytes and its name.
-const ENTRY_SIZE: usize = 256;
+pub(crate) const ENTRY_SIZE: usize = 256;
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
@@ -20,7 +20,7 @@ struct Known {
     size: usize,
 }
 
-/// The functions of a peer.
+/// The functions of one process.
 #[derive(Debug, Default)]
 pub struct PeerFunctions {
     by_theirs: HashMap<FunctionId, Known, BuildHasherDefault<IdHasher>>,
@@ -28,25 +28,33 @@ pub struct PeerFunctions {
 }
 
 impl PeerFunctions {
-    /// Returns the function here that one of the peer's ids stands for.
+    /// Returns the function here that one of the process's ids stands for.
     #[inline]
     #[must_use]
     pub fn get(&self, theirs: FunctionId) -> Option<FunctionId> {
         self.by_theirs.get(&theirs).map(|known| known.ours)
     }
 
-    /// Checks that a definition of `size` bytes may be kept for an id.
+    /// Checks that a definition of `size` bytes may be kept for an id, if all may take `limit` bytes.
     ///
     /// # Errors
     /// Returns the bytes that all definitions would take with it if they are too many.
-    pub(super) fn check(&self, theirs: FunctionId, size: usize) -> Result<(), usize> {
+    pub fn check(&self, theirs: FunctionId, size: usize, limit: usize) -> Result<(), usize> {
         let before = self.by_theirs.get(&theirs).map_or(0, |known| known.size);
         let size = (self.size - before).saturating_add(ENTRY_SIZE + size);
-        if size > DEFINITIONS_MAX { Err(size) } else { Ok(()) }
+        if size > limit { Err(size) } else { Ok(()) }
+    }
+
+    /// Returns the number of definitions, and their size together in bytes.
+    #[must_use]
+    pub fn audit(&self) -> (usize, usize) {
+        let sizes = self.by_theirs.values().map(|known| known.size);
+        assert_eq!(sizes.sum::<usize>(), self.size, "the size of definitions is counted");
+        (self.by_theirs.len(), self.size)
     }
 
     /// Makes an id stand for a function whose definition has `size` bytes; returns the function that it stood for before.
-    pub(super) fn insert(
+    pub fn insert(
         &mut self,
         theirs: FunctionId,
         ours: FunctionId,
@@ -60,13 +68,13 @@ impl PeerFunctions {
     }
 
     /// Removes an id; returns the function that it stood for.
-    pub(super) fn remove(&mut self, theirs: FunctionId) -> Option<FunctionId> {
+    pub fn remove(&mut self, theirs: FunctionId) -> Option<FunctionId> {
         let known = self.by_theirs.remove(&theirs)?;
         self.size -= known.size;
         Some(known.ours)
     }
 
-    /// Returns all functions here that the peer's ids stand for.
+    /// Returns all functions here that the process's ids stand for.
     pub fn ours(&self) -> impl Iterator<Item = FunctionId> + '_ {
         self.by_theirs.values().map(|known| known.ours)
     }
@@ -105,10 +113,11 @@ mod tests {
         let (one, other) = (FunctionId(0), FunctionId(1));
         let half = DEFINITIONS_MAX / 2;
         definitions.insert(one, OURS, half);
-        assert_eq!(definitions.check(one, half), Ok(()));
+        assert_eq!(definitions.check(one, half, DEFINITIONS_MAX), Ok(()));
         assert_eq!(definitions.insert(one, FunctionId(4), half), Some(OURS));
         let all = 2 * (half + ENTRY_SIZE);
-        assert_eq!(definitions.check(other, half), Err(all), "more than may be kept");
-        assert_eq!(definitions.check(other, half - 2 * ENTRY_SIZE), Ok(()));
+        let check = |size| definitions.check(other, size, DEFINITIONS_MAX);
+        assert_eq!(check(half), Err(all), "more than may be kept");
+        assert_eq!(check(half - 2 * ENTRY_SIZE), Ok(()));
     }
 }

@@ -16,6 +16,14 @@ impl WorkerlessEngine {
         engine
     }
 
+    /// Creates an engine whose worker may have functions whose definitions take up to `functions_max` bytes.
+    #[must_use]
+    pub fn with_worker_functions(functions_max: usize) -> Self {
+        let mut engine = Self::default();
+        engine.inner.nested.functions_max = functions_max;
+        engine
+    }
+
     /// Handles a request of the worker: the part of it that is in one record, and whether it goes on in the next one. Returns
     /// false if the request is not accepted, for which an engine gives its worker up.
     pub fn hear(&mut self, part: &[u8], goes_on: bool) -> bool {
@@ -36,6 +44,12 @@ impl WorkerlessEngine {
     #[must_use]
     pub fn told_contexts(&self) -> (usize, usize) {
         self.inner.nested.audit_contexts(SLOT)
+    }
+
+    /// Returns the number of functions that the worker has defined, and the size of their definitions together in bytes.
+    #[must_use]
+    pub fn told_functions(&self) -> (usize, usize) {
+        self.inner.nested.audit_functions(SLOT)
     }
 
     /// Returns the number of tasks that the engine has.
@@ -65,7 +79,7 @@ mod tests {
     use gristmill_wire::{NestedRequest, ResourceRequest};
 
     use super::*;
-    use crate::peers::CONTEXT_SIZE;
+    use crate::peers::{CONTEXT_SIZE, ENTRY_SIZE};
 
     /// Defines a context of `size` bytes for the worker; returns true if the number or size of its contexts has changed.
     fn tell(engine: &mut WorkerlessEngine, number: u8, size: usize) -> bool {
@@ -108,6 +122,42 @@ mod tests {
         assert!(tell(&mut engine, 3, 2 * 100 + CONTEXT_SIZE));
         engine.bury();
         assert_eq!((engine.told_contexts(), engine.context_count()), ((0, 0), 0));
+    }
+
+    fn define(engine: &mut WorkerlessEngine, function: u32, size: usize) {
+        let definition = vec![u8::try_from(function).expect("it is small"); size];
+        let mut bytes = Vec::new();
+        NestedRequest::Define { function, name: "f", definition: &definition }.encode(&mut bytes);
+        assert!(engine.hear(&bytes, false));
+    }
+
+    #[test]
+    fn the_functions_of_a_worker_take_no_more_than_they_may() {
+        let each = ENTRY_SIZE + 1000 + 1;
+        let mut engine = WorkerlessEngine::with_worker_functions(2 * each);
+        define(&mut engine, 1, 1000);
+        define(&mut engine, 2, 1000);
+        let used = engine.inner.port.functions.used_count();
+        define(&mut engine, 3, 1000);
+        assert_eq!(engine.told_functions(), (2, 2 * each), "there is no room");
+        assert_eq!(engine.inner.port.functions.used_count(), used, "the table has not more");
+        let text = engine.inner.nested.unknown_function(SLOT, 3);
+        let limit = 2 * each;
+        assert!(text.contains(&format!("take {} bytes, and the limit is {limit}", 3 * each)));
+        assert!(
+            engine.inner.nested.unknown_function(SLOT, 4).starts_with("its function is unknown")
+        );
+        define(&mut engine, 2, 1001);
+        assert_eq!(engine.told_functions(), (1, each), "its number stands for no function now");
+        define(&mut engine, 3, 900);
+        assert_eq!(engine.told_functions(), (2, 2 * each - 100));
+        let mut bytes = Vec::new();
+        NestedRequest::Forget { function: 1 }.encode(&mut bytes);
+        assert!(engine.hear(&bytes, false));
+        assert_eq!(engine.told_functions(), (1, each - 100));
+        engine.bury();
+        assert_eq!(engine.told_functions(), (0, 0));
+        assert_eq!(engine.inner.port.functions.used_count(), 1, "the program's own");
     }
 
     #[test]

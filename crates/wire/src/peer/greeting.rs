@@ -233,8 +233,9 @@ impl LeaseGrant {
 #[cfg(test)]
 mod tests {
     use super::super::Messages;
-    use super::super::reader::{NAME_SIZE_MAX, TEXT_SIZE_MAX};
+    use super::super::reader::TEXT_SIZE_MAX;
     use super::*;
+    use crate::NAME_SIZE_MAX;
     use proptest::prelude::*;
 
     fn greeting() -> Greeting {

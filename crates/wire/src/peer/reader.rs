@@ -1,6 +1,6 @@
 //! A reader that takes words and bytes from the front of a message's body and never reads beyond its end.
 
-use crate::{Digest, FrameError, padded_size};
+use crate::{Digest, FrameError, NAME_SIZE_MAX, padded_size};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a>(&'a [u8]);
@@ -69,8 +69,6 @@ impl<'a> Reader<'a> {
 /// The largest text of a message that its receiver keeps, bytes. The longest that an engine writes is the error of a worker
 /// that does not start, which comes from a ring that holds no more.
 pub const TEXT_SIZE_MAX: usize = 64 << 10;
-/// The largest name that its receiver keeps, bytes. A host name has at most 255.
-pub const NAME_SIZE_MAX: usize = 1 << 10;
 
 /// Returns bytes as text, cut to `size_max` bytes; invalid UTF-8 becomes replacement characters. The receiver keeps texts for
 /// long, and a peer must not fill its memory with them.
