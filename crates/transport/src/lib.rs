@@ -45,6 +45,6 @@ pub use session::{
 };
 pub use sleeper::{Interest, Ready, Sleeper, WakeReason, Waker};
 pub use tcp::{
-    Accepted, Connector, HANDSHAKE_COUNT_MAX, Handshake, HandshakeProgress, Listener, TcpChannel,
-    numeric, resolve,
+    Accepted, Connector, HANDSHAKE_COUNT_MAX, HOST_HANDSHAKE_COUNT_MAX, Handshake,
+    HandshakeProgress, Listener, TcpChannel, numeric, resolve,
 };

@@ -12,7 +12,7 @@ mod socket;
 pub use address::{numeric, resolve};
 pub use connector::Connector;
 pub use handshake::{Handshake, HandshakeProgress};
-pub use listener::{Accepted, HANDSHAKE_COUNT_MAX, Listener};
+pub use listener::{Accepted, HANDSHAKE_COUNT_MAX, HOST_HANDSHAKE_COUNT_MAX, Listener};
 
 /// A channel over TCP and TLS, to a peer that has proved its key.
 pub type TcpChannel = crate::framed::Framed<secure::Secure>;

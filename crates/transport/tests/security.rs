@@ -2,13 +2,13 @@
 
 mod support;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
 use gristmill_transport::{
     Accepted, AuthFailure, ChannelError, Connector, FleetKeys, HANDSHAKE_COUNT_MAX,
-    HandshakeProgress, Identity, NodeKey, Versions,
+    HOST_HANDSHAKE_COUNT_MAX, Handshake, HandshakeProgress, Identity, Listener, NodeKey, Versions,
 };
 use support::hostile::{Manners, call, exchange, halves, host, key};
 use support::{NEVER_NS, Outcome, accept, finish, listen, meet};
@@ -285,19 +285,43 @@ fn an_address_without_a_listener_is_unreachable() {
     assert!(matches!(error, ChannelError::Unreachable { .. }) && error.is_retryable(), "{error}");
 }
 
+/// Connects from an address of this machine.
+fn connect_from(host: [u8; 4], to: SocketAddr) -> TcpStream {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a descriptor");
+    bind(&socket, &SocketAddr::from((host, 0))).expect("the address is this machine's");
+    connect(&socket, &to).expect("it listens");
+    socket.into()
+}
+
+/// Begins as many handshakes from a host as a listener accepts from one.
+fn begin_handshakes(listener: &Listener, host: [u8; 4]) -> Vec<(TcpStream, Handshake)> {
+    let begin = |_| (connect_from(host, listener.address()), accept(listener, 1));
+    (0..HOST_HANDSHAKE_COUNT_MAX).map(begin).collect()
+}
+
 #[test]
 fn handshakes_are_bounded() {
     let listener = listen(node(&fleet()));
-    let connect = || TcpStream::connect(listener.address()).expect("it listens");
-    let mut sockets = Vec::new();
-    let mut held: Vec<_> = (0..HANDSHAKE_COUNT_MAX)
-        .map(|_| {
-            sockets.push(connect());
-            accept(&listener, 1)
-        })
-        .collect();
-    sockets.push(connect());
+    let mut held = begin_handshakes(&listener, [127, 0, 0, 1]);
+    held.extend(begin_handshakes(&listener, [127, 0, 0, 2]));
+    assert_eq!(held.len(), HANDSHAKE_COUNT_MAX);
+    let _waits = connect_from([127, 0, 0, 3], listener.address());
     assert!(matches!(listener.accept(1), Ok(Accepted::Full)));
     held.pop();
     assert_eq!(accept(&listener, 1).deadline_ns(), 1);
+}
+
+#[test]
+fn one_host_does_not_keep_others_out() {
+    let listener = listen(node(&fleet()));
+    let mut held = begin_handshakes(&listener, [127, 0, 0, 1]);
+    let mut refused = connect_from([127, 0, 0, 1], listener.address());
+    let _other = connect_from([127, 0, 0, 2], listener.address());
+    let accepted = accept(&listener, 1);
+    assert!(accepted.peer().starts_with("127.0.0.2:"), "{}", accepted.peer());
+    assert_eq!(refused.read(&mut [0; 1]).expect("it is closed in order"), 0);
+    held.pop();
+    let _again = connect_from([127, 0, 0, 1], listener.address());
+    assert!(accept(&listener, 1).peer().starts_with("127.0.0.1:"));
 }

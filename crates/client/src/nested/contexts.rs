@@ -84,8 +84,7 @@ impl Inner {
     ) {
         self.forget_nested_context(slot, terms.context, now);
         let name: Box<str> = String::from_utf8_lossy(terms.name).into();
-        let size =
-            CONTEXT_SIZE * (1 + terms.files.iter().count()) + name.len() + terms.setup.len();
+        let size = CONTEXT_SIZE * (1 + terms.files.iter().count()) + name.len() + terms.setup.len();
         let contexts_max = self.nested.contexts_max;
         if self.nested.session(slot).contexts.size.saturating_add(size) > contexts_max {
             return;

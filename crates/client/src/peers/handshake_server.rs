@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use gristmill_transport::{
-    Accepted, ChannelError, Connector, Handshake, Identity, Interest, Listener, Sleeper, Waker,
+    Accepted, ChannelError, Connector, HANDSHAKE_COUNT_MAX, Handshake, Identity, Interest,
+    Listener, Sleeper, Waker,
 };
 use gristmill_wire::peer::{Greeting, MessageKind};
 
@@ -20,6 +21,9 @@ use super::names::{Names, NextAddress};
 
 /// Time limit of a handshake, from the first packet to the lease, nanoseconds.
 const MEETING_NS: u64 = 10_000_000_000;
+/// Maximum number of connections of others that have no lease yet, with those that have proved their identity. Each may hold a
+/// part of a message.
+const JOINING_MAX: usize = HANDSHAKE_COUNT_MAX;
 /// Longest sleep, nanoseconds.
 const SLEEP_MAX_NS: u64 = 1_000_000_000;
 /// Token of the listener; handshakes have numbers that count from 0.
@@ -90,8 +94,10 @@ pub struct HandshakeServer {
     /// The hosts that are dialled.
     pub dials: Dials,
     names: Names,
-    /// True if as many handshakes are under way as the listener allows.
+    /// True if as many connections have no lease yet as may have none.
     is_full: bool,
+    /// Maximum number of these.
+    joining_max: usize,
 }
 
 impl HandshakeServer {
@@ -122,6 +128,7 @@ impl HandshakeServer {
             next_token: 0,
             dials: Dials::new(dial),
             is_full: false,
+            joining_max: JOINING_MAX,
         })
     }
 
@@ -163,6 +170,9 @@ impl HandshakeServer {
             self.hear_listener(true);
         }
         while let Some(listener) = &self.listener {
+            if self.joining_count() >= self.joining_max {
+                return self.hear_listener(false);
+            }
             match listener.accept(now + MEETING_NS) {
                 Ok(Accepted::Peer(handshake)) => self.enter(handshake, None, 0, now),
                 Ok(Accepted::Nothing) => return,
@@ -182,6 +192,11 @@ impl HandshakeServer {
                 }
             }
         }
+    }
+
+    /// Returns the number of connections that others made and that have no lease yet.
+    fn joining_count(&self) -> usize {
+        self.handshakes.values().filter(|pending| pending.dial.is_none()).count()
     }
 
     /// Starts or stops watching the address at which others join.
@@ -359,15 +374,20 @@ mod tests {
     use std::net::{IpAddr, Ipv6Addr, TcpListener, TcpStream};
     use std::sync::Arc;
 
-    use gristmill_transport::FleetKeys;
+    use gristmill_transport::{FleetKeys, HandshakeProgress};
 
     use super::*;
 
-    /// A host to which no node comes.
-    struct NoHost;
+    /// A host to which no node comes, or which says nothing to those that come and counts them.
+    #[derive(Default)]
+    struct NoHost {
+        opened: usize,
+    }
 
     impl Host for NoHost {
-        fn open(&mut self, _: &mut PendingHandshake) {}
+        fn open(&mut self, _: &mut PendingHandshake) {
+            self.opened += 1;
+        }
 
         fn said(
             &mut self,
@@ -405,7 +425,7 @@ mod tests {
             if let Ok((connection, _)) = listener.accept() {
                 return connection;
             }
-            server.attend(&mut NoHost, now);
+            server.attend(&mut NoHost::default(), now);
             now = server.dials.next_at().clamp(now, now + SLEEP_MAX_NS);
             server.sleep(now, now + 1_000_000);
         }
@@ -426,5 +446,46 @@ mod tests {
         connection.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").expect("it is open");
         let _ = wait_for(&listener, &mut server);
         assert_eq!(server.dials.next_at(), u64::MAX, "without a pause");
+    }
+
+    #[test]
+    fn proved_connections_without_a_lease_are_bounded() {
+        let fleet = FleetKeys::generate().expect("random numbers");
+        let listen = "127.0.0.1:0".parse().expect("an address");
+        let mut server = HandshakeServer::new(Identity::of_client(&fleet.client), &[listen], &[])
+            .expect("a port");
+        server.joining_max = 2;
+        let address = server.address().expect("it listens");
+        let connector = Connector::new(Identity::of_node(&fleet.node));
+        let mut host = NoHost::default();
+        let mut nodes: Vec<_> =
+            (0..3).map(|_| connector.connect(address, u64::MAX).expect("a way")).collect();
+        let mut channels = Vec::new();
+        // Runs until so many nodes have proved their identity. They hear nothing and wait.
+        let mut run = |server: &mut HandshakeServer, count, now| {
+            while host.opened < count {
+                server.attend(&mut host, now);
+                let mut place = 0;
+                while place < nodes.len() {
+                    match nodes[place].progress(0).expect("the server waits") {
+                        HandshakeProgress::Pending => place += 1,
+                        HandshakeProgress::Done(channel) => {
+                            nodes.remove(place);
+                            channels.push(channel);
+                        }
+                    }
+                }
+                server.sleep(now, now + 1_000_000);
+            }
+            server.attend(&mut host, now);
+            host.opened
+        };
+        assert_eq!((run(&mut server, 2, 1), server.joining_count()), (2, 2), "the third waits");
+        assert_eq!(
+            run(&mut server, 3, 1 + MEETING_NS),
+            3,
+            "it is accepted once the others are over"
+        );
+        assert_eq!(server.joining_count(), 1);
     }
 }

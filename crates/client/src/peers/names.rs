@@ -332,10 +332,7 @@ mod tests {
             let error = ChannelError::Unreachable { address: "node:1".to_owned(), source };
             resolver.send(Err(error)).expect("it waits");
             assert!(matches!(results(&mut names, &sleeper)[..], [(0, Err(_))]));
-            assert_eq!(
-                names.failed(0, &passing("x")),
-                NextAddress::Exhausted(passing("x"))
-            );
+            assert_eq!(names.failed(0, &passing("x")), NextAddress::Exhausted(passing("x")));
         }
     }
 

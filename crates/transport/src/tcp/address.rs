@@ -152,8 +152,21 @@ mod tests {
     #[test]
     fn what_is_no_address_is_an_error_that_says_what_is_one() {
         for address in [
-            "", "127.0.0.1", "127.0.0.1:", "127.0.0.1:no", "127.0.0.1:70000", "127.0.0.1:+7", ":7",
-            "::1", "::1:9", "[::1]", "[::1]9", "[]:9", "[localhost]:9", "[::1:9", "::1]:9",
+            "",
+            "127.0.0.1",
+            "127.0.0.1:",
+            "127.0.0.1:no",
+            "127.0.0.1:70000",
+            "127.0.0.1:+7",
+            ":7",
+            "::1",
+            "::1:9",
+            "[::1]",
+            "[::1]9",
+            "[]:9",
+            "[localhost]:9",
+            "[::1:9",
+            "::1]:9",
         ] {
             let error = resolve(address).unwrap_err();
             assert!(matches!(error, ChannelError::Unreachable { .. }), "{address}: {error}");

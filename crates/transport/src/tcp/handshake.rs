@@ -23,8 +23,8 @@ pub struct Handshake {
     stage: Stage,
     peer: String,
     deadline_ns: u64,
-    /// A clone of the listener's permit, held until the handshake ends: the listener counts the clones to limit the
-    /// handshakes in progress. `None` if this process connects.
+    /// A permit of the listener, held until the handshake ends: the listener counts the permits to limit the handshakes in
+    /// progress. `None` if this process connects.
     permit: Option<Arc<()>>,
 }
 

@@ -1,9 +1,9 @@
 //! The listening side.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::address;
 use super::handshake::Handshake;
@@ -13,6 +13,9 @@ use crate::identity::Identity;
 /// The largest number of handshakes in progress at one listener. It bounds the memory that unauthenticated peers can make the
 /// listener use: at most about 80 KiB each. Further connections wait in the kernel's queue.
 pub const HANDSHAKE_COUNT_MAX: usize = 256;
+/// The largest number of these with one host, so that it cannot keep all others out. Further connections of the host are closed,
+/// and its agents try again later.
+pub const HOST_HANDSHAKE_COUNT_MAX: usize = HANDSHAKE_COUNT_MAX / 2;
 
 /// The length of the kernel's queue of connections, which the system may reduce: all nodes of a large job may connect at once.
 const QUEUE_COUNT_MAX: i32 = 4096;
@@ -23,8 +26,8 @@ pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     identity: Identity,
-    /// The permit of which each handshake in progress holds a clone.
-    permit: Arc<()>,
+    /// The host of each handshake in progress, and the permit that the handshake holds.
+    permits: Mutex<Vec<(IpAddr, Weak<()>)>>,
 }
 
 /// The result of a check of the listener's queue.
@@ -50,7 +53,7 @@ impl Listener {
         let deaf = |source| ChannelError::Deaf { address: address.to_string(), source };
         let socket = address::listen(address, QUEUE_COUNT_MAX).map_err(deaf)?;
         let address = socket.local_addr().map_err(deaf)?;
-        Ok(Self { socket, address, identity, permit: Arc::new(()) })
+        Ok(Self { socket, address, identity, permits: Mutex::default() })
     }
 
     /// Listens at the first of these addresses of a host that is one of this machine and free.
@@ -85,7 +88,14 @@ impl Listener {
     /// Returns the number of handshakes in progress.
     #[must_use]
     pub fn handshake_count(&self) -> usize {
-        Arc::strong_count(&self.permit) - 1
+        self.held_permits().len()
+    }
+
+    /// Returns the permits of the handshakes in progress.
+    fn held_permits(&self) -> MutexGuard<'_, Vec<(IpAddr, Weak<()>)>> {
+        let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
+        permits.retain(|(_, permit)| permit.strong_count() > 0);
+        permits
     }
 
     /// Accepts the next connection. Its handshake must end before the deadline, a time of the caller's monotonic clock, ns.
@@ -94,17 +104,32 @@ impl Listener {
     /// [`ChannelError::Deaf`]: the system refuses, for example because too many descriptors are open; a later call may succeed.
     /// Any other error concerns only this connection.
     pub fn accept(&self, deadline_ns: u64) -> Result<Accepted, ChannelError> {
-        if self.handshake_count() >= HANDSHAKE_COUNT_MAX {
+        let mut permits = self.held_permits();
+        if permits.len() >= HANDSHAKE_COUNT_MAX {
             return Ok(Accepted::Full);
         }
-        match self.next() {
-            Ok(connection) => {
-                let limits = (Arc::clone(&self.permit), deadline_ns);
-                Ok(Accepted::Peer(Handshake::accepted(&self.identity, connection, limits)?))
+        // As many as can wait: a host that connects again and again must not keep the caller here.
+        for _ in 0..QUEUE_COUNT_MAX {
+            let connection = match self.next() {
+                Ok(connection) => connection,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(source) => {
+                    return Err(ChannelError::Deaf { address: self.address.to_string(), source });
+                }
+            };
+            let host = host_of(connection.1.ip());
+            if permits.iter().filter(|(one, _)| *one == host).count() < HOST_HANDSHAKE_COUNT_MAX {
+                let permit = Arc::new(());
+                permits.push((host, Arc::downgrade(&permit)));
+                let limits = (permit, deadline_ns);
+                return Ok(Accepted::Peer(Handshake::accepted(
+                    &self.identity,
+                    connection,
+                    limits,
+                )?));
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Accepted::Nothing),
-            Err(source) => Err(ChannelError::Deaf { address: self.address.to_string(), source }),
         }
+        Ok(Accepted::Nothing)
     }
 
     /// Accepts the next connection, and skips those whose peers left while they waited.
@@ -117,9 +142,22 @@ impl Listener {
                         io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
                     ) => {}
                 // A socket for both families shows IPv4 peers with IPv4-mapped addresses.
-                accepted => return accepted.map(|(socket, peer)| (socket, address::canonical(peer))),
+                accepted => {
+                    return accepted.map(|(socket, peer)| (socket, address::canonical(peer)));
+                }
             }
         }
+    }
+}
+
+/// Returns the address that stands for all addresses of a host: of IPv6, hosts have whole networks of 64 bits.
+fn host_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = address.to_bits() >> 64 << 64;
+            IpAddr::V6(Ipv6Addr::from_bits(network))
+        }
+        address => address,
     }
 }
 
@@ -155,5 +193,14 @@ mod tests {
         assert!(listener.address().ip().is_loopback());
         let error = Listener::bind_first(&[elsewhere], &identity()).expect_err("it is elsewhere");
         assert!(error.to_string().starts_with("cannot listen at 192.0.2.1:0: "), "{error}");
+    }
+
+    #[test]
+    fn all_addresses_of_a_network_stand_for_one_host() {
+        let host = |text: &str| host_of(text.parse().expect("an address"));
+        assert_eq!(host("::ffff:10.0.0.1"), host("10.0.0.1"));
+        assert_ne!(host("10.0.0.2"), host("10.0.0.1"));
+        assert_eq!(host("2001:db8::1"), host("2001:db8::ffff:0:0:9"));
+        assert_ne!(host("2001:db8::1"), host("2001:db8:0:1::1"));
     }
 }

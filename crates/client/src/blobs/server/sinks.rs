@@ -14,12 +14,19 @@ const TURN: usize = 8;
 const TAKERS_MAX: usize = 256;
 /// Time in which a node that connects has to prove its identity, nanoseconds.
 const HANDSHAKE_NS: u64 = 10_000_000_000;
+/// Longest time for which a connected node may neither request a blob nor read bytes that wait for it, nanoseconds. A node
+/// that has all bytes needs about a second for each gigabyte to verify them, and then closes its connection.
+const IDLE_NS: u64 = 60_000_000_000;
 
 #[derive(Debug)]
 struct BlobSink<L> {
     connection: L,
     /// Blob that it gets, and the number of bytes of it that it has or that are on their way.
     wants: Option<(BlobName, u64)>,
+    /// Bytes that it was sent, with those that it has not read.
+    sent: u64,
+    /// Bytes that it had read when it was seen to do something, and the time of that.
+    seen: (u64, u64),
 }
 
 /// Other nodes that get blobs here.
@@ -42,7 +49,7 @@ impl<L: BlobConnection> BlobSinks<L> {
         while let Some(connection) = transport.accept(now + HANDSHAKE_NS) {
             // A node that is turned away gets its blob elsewhere.
             if self.sinks.len() < TAKERS_MAX {
-                self.sinks.push(BlobSink { connection, wants: None });
+                self.sinks.push(BlobSink { connection, wants: None, sent: 0, seen: (0, now) });
             }
         }
     }
@@ -86,6 +93,7 @@ impl<L: BlobConnection> BlobSink<L> {
                 break;
             }
             self.take(chunk)?;
+            self.seen.1 = now;
         }
         let mut has_more = false;
         for turn in 0..=TURN {
@@ -95,7 +103,29 @@ impl<L: BlobConnection> BlobSink<L> {
                 break;
             }
         }
+        self.check_idle(now)?;
         Ok(has_more)
+    }
+
+    /// Returns an error if the node does nothing for too long, although the next step is its own: it keeps its place from
+    /// others.
+    fn check_idle(&mut self, now: u64) -> Result<(), String> {
+        let unsent = self.connection.unsent() as u64;
+        let read = self.sent.saturating_sub(unsent);
+        let waits = unsent == 0 && self.wants.is_some_and(|(name, offset)| offset < name.size);
+        if waits || read != self.seen.0 {
+            self.seen = (read, now);
+        }
+        if now.saturating_sub(self.seen.1) < IDLE_NS {
+            return Ok(());
+        }
+        Err(format!("it has requested and read nothing for {} s", IDLE_NS / 1_000_000_000))
+    }
+
+    /// Sends messages, which count as unread until the node reads them.
+    fn say(&mut self, messages: &[u8]) -> Result<(), String> {
+        self.sent += messages.len() as u64;
+        self.connection.say(messages)
     }
 
     fn take(&mut self, chunk: &[u8]) -> Result<(), String> {
@@ -125,7 +155,7 @@ impl<L: BlobConnection> BlobSink<L> {
                     space.copy_from_slice(&piece[..count]);
                 });
                 self.wants = Some((name, offset + count as u64));
-                self.connection.say(&message).map(|()| true)
+                self.say(&message).map(|()| true)
             }
             Ok(None) => self.refuse(name, "this node does not have it"),
             Err(error) => self.refuse(name, &error.to_string()),
@@ -136,7 +166,7 @@ impl<L: BlobConnection> BlobSink<L> {
         self.wants = None;
         let mut message = Vec::new();
         BlobMessage::Dropped { digest: name.digest, text: text.to_owned() }.write(&mut message);
-        self.connection.say(&message).map(|()| true)
+        self.say(&message).map(|()| true)
     }
 }
 
@@ -186,6 +216,8 @@ mod tests {
     struct Queue {
         name: BlobName,
         count: usize,
+        /// True if they request a blob.
+        requests: bool,
         waiting: Rc<RefCell<usize>>,
     }
 
@@ -197,7 +229,8 @@ mod tests {
             let (shortfall, text) = (Shortfall::None, String::new());
             let mut request = Vec::new();
             BlobMessage::Need { name: self.name, received: 0, shortfall, text }.write(&mut request);
-            Some(Silent { request: Some(request), waiting: Rc::clone(&self.waiting) })
+            let request = self.requests.then_some(request);
+            Some(Silent { request, waiting: Rc::clone(&self.waiting) })
         }
 
         fn connect(&mut self, _: &str, _: u64) -> Result<Silent, String> {
@@ -213,7 +246,7 @@ mod tests {
         let part = arena.store(&vec![7; 8 << 20]).expect("a block");
         let name = BlobName { digest: digest_of(&part), size: 8 << 20 };
         assert!(matches!(store.adopt(name, &part), InsertOutcome::Here(_)));
-        (store, Queue { name, count, waiting: Rc::default() })
+        (store, Queue { name, count, requests: true, waiting: Rc::default() })
     }
 
     #[test]
@@ -232,5 +265,41 @@ mod tests {
         while sinks.attend(&store, &transport, 0) {}
         let waiting = *transport.waiting.borrow();
         assert!((UNSENT_MAX..UNSENT_MAX + 2 * PIECE_SIZE).contains(&waiting), "{waiting}");
+    }
+
+    #[test]
+    fn a_node_that_reads_nothing_or_requests_nothing_loses_its_place() {
+        for requests in [true, false] {
+            let (store, mut transport) = nodes(1);
+            transport.requests = requests;
+            let mut sinks = BlobSinks::new(PIECE_SIZE);
+            sinks.accept(&mut transport, 5);
+            while sinks.attend(&store, &transport, 5) {}
+            let mut count_at = |now| {
+                sinks.attend(&store, &transport, now);
+                sinks.sinks.len()
+            };
+            assert_eq!((count_at(IDLE_NS + 4), count_at(IDLE_NS + 5)), (1, 0), "{requests}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_reads_slowly_or_waits_for_bytes_keeps_its_place() {
+        let (store, mut transport) = nodes(1);
+        let mut sinks = BlobSinks::new(PIECE_SIZE);
+        sinks.accept(&mut transport, 0);
+        for turn in 0..20 {
+            while sinks.attend(&store, &transport, turn * (IDLE_NS - 1)) {}
+            let waiting = transport.waiting.take();
+            transport.waiting.replace(waiting - 1);
+        }
+        assert_eq!(sinks.sinks.len(), 1, "it reads");
+        // It has read all that it was sent, and bytes that are not here are not its fault.
+        transport.waiting.replace(0);
+        sinks.sinks[0].wants = Some((BlobName { size: u64::MAX, ..transport.name }, 8 << 20));
+        for turn in 20..23 {
+            while sinks.attend(&store, &transport, turn * (IDLE_NS - 1)) {}
+        }
+        assert_eq!(sinks.sinks.len(), 1, "it waits");
     }
 }
