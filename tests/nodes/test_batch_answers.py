@@ -296,7 +296,7 @@ class Hanging(Processes):
         super().close()
 
 
-def _set_limits(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> None:
+def _set_limits(monkeypatch: pytest.MonkeyPatch, **seconds: Any) -> None:
     """Replaces the limits of all methods of a provider."""
     before = blocks_module._LIMITS.items()
     limits = {name: dataclasses.replace(one, **seconds) for name, one in before}

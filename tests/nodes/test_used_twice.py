@@ -114,7 +114,7 @@ class Watched(Own):
         self._claimed: Any = None
 
     @property
-    def _claim(self) -> Any:  # type: ignore[override]
+    def _claim(self) -> Any:
         claimed = self._claimed
         self.looks += 1
         if self.looks == self.at:

@@ -163,7 +163,8 @@ def test_workers_of_dask_may_take_long_to_start_agents_while_nodes_join(
     distributed: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _limit(monkeypatch, dask, usual_s=0.001, only="register_plugin")
-    client, joined = DaskClient(), []
+    client = DaskClient()
+    joined: list[None] = []
     is_done = threading.Event()
 
     def nodes(_: object) -> list[None]:
