@@ -1,4 +1,4 @@
-"""What a task writes to the standard streams is out, in order, before its result is there."""
+"""Output of a task to the standard streams is out, in order, before its result is there."""
 
 from __future__ import annotations
 

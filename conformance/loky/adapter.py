@@ -139,4 +139,4 @@ def _nothing(*_arguments: Any, **_named: Any) -> None:
 
 def _said(match: str) -> str:
     """Returns the text that our error has where loky's error matches ``match``."""
-    return match.replace("EXIT\\(", "exit code ").replace("\\)", "")
+    return match.replace("EXIT\\(", "exited with code ").replace("\\)", "")

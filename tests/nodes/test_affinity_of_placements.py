@@ -70,7 +70,9 @@ def test_ranks_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         mpi, "Supervisor", lambda *_, **__: types.SimpleNamespace(start=lambda: None)
     )
     placement = on.mpi(launcher=["true"], cpu_affinity="block")
-    placement.client = types.SimpleNamespace(is_over=None, give_up=None)  # type: ignore[assignment]
+    placement.client = types.SimpleNamespace(
+        is_over=None, give_up=None, leaving=None, connected=None
+    )  # type: ignore[assignment]
     placement.start("0.0.0.0:1", "key")
     ((*_, option, policy, last),) = commands
     assert (option, policy, last) == ("--cpu-affinity", "block", "--rank")

@@ -14,9 +14,10 @@ import pytest
 from gristmill import Executor, StartError, on
 from gristmill._nodes import blocks as blocks_module
 from gristmill._nodes import outside_calls
-from gristmill._nodes.block_status import BlockState, BlockStatus, read_status, text_of
+from gristmill._nodes.block_status import BlockState, BlockStatus, read_status
 from gristmill._nodes.blocks import Blocks, name_of_node
 from gristmill._nodes.view import NodeView
+from gristmill._reasons import reason_of
 
 import calls
 from processes import Processes
@@ -389,7 +390,7 @@ def test_long_texts_of_a_provider_are_cut() -> None:
     assert [len(one or "") for one in kept] == [2000] * 3
     assert kept[0] is not None and kept[0].startswith("begin")
     assert kept[1] is not None and kept[1].endswith("end")
-    assert len(text_of(ValueError(text))) == 2000
+    assert len(reason_of(ValueError(text))) == 2000
 
 
 def test_blocks_that_have_ended_are_remembered_in_a_bounded_number(

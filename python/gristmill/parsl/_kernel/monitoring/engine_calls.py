@@ -67,7 +67,7 @@ class Ended(NamedTuple):
     status: States
     #: The exception of a call that has failed.
     history: str
-    #: When the call was found to have ended: its end, if the engine does not say when that was.
+    #: Time at which the call was found to have ended, which stands for its end if the engine does not know that.
     found_at: float
 
     @classmethod
