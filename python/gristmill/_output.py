@@ -64,14 +64,14 @@ def adopt() -> None:
         raw.name = f"<{name}>"
         is_buffered = isinstance(former.buffer, io.BufferedWriter)
         stream = io.TextIOWrapper(
-            _Buffer(raw) if is_buffered else raw,  # type: ignore[type-var, arg-type]
+            _Buffer(raw) if is_buffered else raw,
             encoding=former.encoding,
             errors=former.errors,
             newline="\n",
             line_buffering=True,
             write_through=True,
         )
-        stream.mode = "w"
+        stream.mode = "w"  # type: ignore[misc]
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
         _streams.append(stream)

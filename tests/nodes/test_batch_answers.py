@@ -386,10 +386,11 @@ def test_explain_tells_that_a_job_waits_in_the_queue(make: Callable[..., Executo
 def test_long_texts_of_a_provider_are_cut() -> None:
     text = "begin" + "y" * 1_000_000 + "end"
     status = read_status(BlockStatus(BlockState.FAILED, text, 1, text, text))
-    kept = [status.message, status.stdout_summary, status.stderr_summary]
-    assert [len(one or "") for one in kept] == [2000] * 3
-    assert kept[0] is not None and kept[0].startswith("begin")
-    assert kept[1] is not None and kept[1].endswith("end")
+    texts = [status.message, status.stdout_summary, status.stderr_summary]
+    message, *outputs = [one or "" for one in texts]
+    assert [len(one) for one in (message, *outputs)] == [2000] * 3
+    assert message.startswith("begin")
+    assert all(output.endswith("end") for output in outputs)
     assert len(reason_of(ValueError(text))) == 2000
 
 
@@ -404,7 +405,7 @@ def test_blocks_that_have_ended_are_remembered_in_a_bounded_number(
         answers.jobs.clear()
         assert blocks.submit()
         blocks.take_away(blocks.living()[1:])
-        assert len(blocks.statuses()) <= 6, "the one that lives, four that have ended, and the new one"
+        assert len(blocks.statuses()) <= 6, "one lives, four have ended, one is new"
     assert [block.number for block in blocks.living()] == ["1"]
     assert list(blocks.statuses()) == list(blocks.jobs()) == ["0", "1", "18", "19", "20", "21"]
     assert blocks.statuses()["0"].has_joined, "an error handler sees that blocks have worked"

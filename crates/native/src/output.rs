@@ -12,7 +12,8 @@ use gristmill_sync::atomic::{AtomicU32, Ordering};
 use gristmill_sync::clock::TickScale;
 use pyo3::prelude::*;
 
-/// Nanoseconds that a task takes at least if it writes to a descriptor.
+/// Run time from which a task may have written past Python's streams, nanoseconds. A question to the pipe would double the
+/// run time of much shorter tasks.
 const WRITE_NS: u64 = 1_000;
 
 /// Text waits in a buffer of Python's streams.

@@ -27,7 +27,7 @@ pub(super) type Resolver = Arc<dyn Fn(&str) -> Result<Vec<SocketAddr>, ChannelEr
 
 type Found = Result<Vec<SocketAddr>, ChannelError>;
 
-/// What comes after a failure at an address of a host.
+/// Step after a failure at an address of a host.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum NextAddress {

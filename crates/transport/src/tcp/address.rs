@@ -105,7 +105,7 @@ pub fn begin(address: SocketAddr) -> io::Result<TcpStream> {
     }
 }
 
-/// Opens a socket for an address that does not block.
+/// Opens a non-blocking socket of the family of an address.
 fn open(address: SocketAddr) -> Result<std::os::fd::OwnedFd, Errno> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
