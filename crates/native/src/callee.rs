@@ -4,7 +4,6 @@
 //! borrowed meanwhile.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use std::sync::Arc;
@@ -29,38 +28,10 @@ use crate::codec::{
 };
 use crate::direct_call::DirectCall;
 use crate::function::SharedCache;
+use crate::known_functions::{Callable, Definition, Known, KnownFunctions};
 use crate::loading::Loading;
 use crate::object::Owned;
 use crate::output;
-
-/// A function as known to this worker.
-enum Known {
-    Callable(Callable),
-    /// Not loaded: no call has tried yet, or each one failed. The next call tries.
-    Defined(Definition),
-}
-
-/// A loaded function.
-struct Callable {
-    function: Py<PyAny>,
-    /// Its native function, if that can be called without Python.
-    direct: Option<Rc<DirectCall>>,
-}
-
-impl Callable {
-    fn new(function: &Bound<'_, PyAny>) -> Self {
-        let direct = DirectCall::of(function).map(Rc::new);
-        Self { function: function.clone().unbind(), direct }
-    }
-}
-
-/// The bytes that a function is loaded from.
-#[derive(Clone)]
-struct Definition {
-    bytes: Rc<[u8]>,
-    /// True if a call has tried to load it and failed.
-    has_failed: bool,
-}
 
 /// The exception of a failed call. It is boxed, so that a successful result is only a word to move.
 struct Failure(PyErr);
@@ -74,9 +45,7 @@ impl From<PyErr> for Box<Failure> {
 
 /// A callee that calls Python functions on the thread that holds the interpreter.
 pub struct PythonCallee {
-    functions: RefCell<Vec<Option<Known>>>,
-    /// Ids of the dependencies among them, by digest.
-    dependencies: RefCell<HashMap<Digest, FunctionId>>,
+    functions: KnownFunctions,
     pub arrays: ArrayTypes,
     /// Storage for arguments: one set for each call on the stack, reused by later calls.
     #[expect(clippy::vec_box, reason = "a set goes in and out for each call, as one word")]
@@ -146,8 +115,7 @@ impl PythonCallee {
         mark: Option<TaskMark>,
     ) -> PyResult<Self> {
         Ok(Self {
-            functions: RefCell::default(),
-            dependencies: RefCell::default(),
+            functions: KnownFunctions::default(),
             arena,
             arrays: ArrayTypes::new(),
             arguments: RefCell::default(),
@@ -275,7 +243,7 @@ impl PythonCallee {
         py: Python<'_>,
         function: FunctionId,
     ) -> Result<(Owned, Option<Rc<DirectCall>>), Box<Failure>> {
-        let definition = match self.functions.borrow().get(function.0 as usize) {
+        let definition = match self.functions.by_id.borrow().get(function.0 as usize) {
             Some(Some(Known::Callable(Callable { function, direct }))) => {
                 return Ok((Owned::from_bound(function.bind(py).clone()), direct.clone()));
             }
@@ -309,7 +277,7 @@ impl PythonCallee {
         }
         self.load_ticks.set(ticks().saturating_sub(began).max(1));
         // The loading may have submitted tasks and waited for them: the table may have changed.
-        let mut functions = self.functions.borrow_mut();
+        let mut functions = self.functions.by_id.borrow_mut();
         let place = functions.get_mut(function.0 as usize).and_then(Option::as_mut);
         let place = place
             .filter(|known| matches!(known, Known::Defined(one) if Rc::ptr_eq(&one.bytes, &bytes)));
@@ -332,21 +300,10 @@ impl PythonCallee {
     /// Loads what a function needs. A dependency that the engine has not sent is left out: the function then fails to load.
     fn load_needs(&self, py: Python<'_>, definition: &[u8]) -> Result<Vec<Owned>, Box<Failure>> {
         let find = |digest: Digest| {
-            let id = self.dependencies.borrow().get(&digest).copied()?;
+            let id = self.functions.dependency(digest)?;
             Some(self.find(py, id).map(|(object, _)| object))
         };
         DefinitionHead::read(definition).needs().filter_map(find).collect()
-    }
-
-    /// Records which dependency an id stands for from now on, if any.
-    fn note_dependency(&self, function: FunctionId, head: DefinitionHead<'_>) {
-        let mut dependencies = self.dependencies.borrow_mut();
-        if !dependencies.is_empty() {
-            dependencies.retain(|_, known| *known != function);
-        }
-        if let DefinitionHead::Dependency { digest, .. } = head {
-            dependencies.insert(digest, function);
-        }
     }
 
     /// Flushes what a call has left in the buffers of the standard streams. A stream that fails costs no result; an
@@ -471,28 +428,11 @@ impl PythonCallee {
 
 impl Callee for PythonCallee {
     fn define(&self, function: FunctionId, definition: &[u8]) {
-        Python::attach(|_| {
-            let known = Known::Defined(Definition { bytes: definition.into(), has_failed: false });
-            self.note_dependency(function, DefinitionHead::read(definition));
-            let place = function.0 as usize;
-            let mut functions = self.functions.borrow_mut();
-            if functions.len() <= place {
-                functions.resize_with(place + 1, || None);
-            }
-            let old = functions[place].replace(known);
-            drop(functions);
-            // The destructor of the old one may run Python code.
-            drop(old);
-        });
+        Python::attach(|_| drop(self.functions.define(function, definition)));
     }
 
     fn forget(&self, function: FunctionId) {
-        Python::attach(|_| {
-            self.note_dependency(function, DefinitionHead::Plain);
-            let known = self.functions.borrow_mut().get_mut(function.0 as usize).map(Option::take);
-            // Its destructor may run Python code.
-            drop(known);
-        });
+        Python::attach(|_| drop(self.functions.forget(function)));
     }
 
     #[inline]

@@ -22,6 +22,7 @@ mod image;
 mod interrupt;
 mod job_signals;
 mod journal;
+mod known_functions;
 mod lent;
 mod loading;
 mod machine;
