@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 
 try:
-    from gristmill._native import generation
+    from gristmill import _native
 except ImportError:  # where the engine does not work, and parts of the Parsl surface do
-    from os import getpid as generation
+    generation = os.getpid
+else:
+    generation = _native.generation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
