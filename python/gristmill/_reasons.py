@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 #: Characters of a message that are kept.
 _LENGTH_MAX = 2000
 

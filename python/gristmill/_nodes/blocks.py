@@ -243,7 +243,7 @@ class Blocks:
         for block, is_gone in zip(blocks, gone, strict=True):
             if is_gone:
                 block.is_cancelled = True
-                block.status = BlockStatus(BlockState.SCALED_IN)
+                block.status = BlockStatus(BlockState.SCALED_IN, has_joined=block.has_joined)
         return True
 
     def _note_trouble(self, text: str) -> None:
