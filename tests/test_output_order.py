@@ -1,4 +1,4 @@
-"""Output of a task to the standard streams is out, in order, before its result is there."""
+"""All that a task writes to the standard streams is out, in order, before its result is there."""
 
 from __future__ import annotations
 

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
+def process_generation() -> int:
+    """Returns a number that a fork of this process changes."""
+    number: int = generation()
+    return number
+
+
 def guarded(function: Callable[..., T], *arguments: object) -> T:
     """Calls user code. A process that this code forks ends when it leaves the code."""
     return guarded_with(function, arguments, {})

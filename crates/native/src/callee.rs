@@ -28,7 +28,7 @@ use crate::codec::{
 };
 use crate::direct_call::DirectCall;
 use crate::function::SharedCache;
-use crate::known_functions::{Callable, Definition, Known, KnownFunctions};
+use crate::known_functions::{Callable, Known, KnownFunctions, UnloadedFunction};
 use crate::loading::Loading;
 use crate::object::Owned;
 use crate::output;
@@ -259,9 +259,9 @@ impl PythonCallee {
         &self,
         py: Python<'_>,
         function: FunctionId,
-        definition: Option<Definition>,
+        definition: Option<UnloadedFunction>,
     ) -> Result<Owned, Box<Failure>> {
-        let Some(Definition { bytes, has_failed }) = definition else {
+        let Some(UnloadedFunction { bytes, has_failed }) = definition else {
             return Err(malformed("the client sent no definition of its function").into());
         };
         let began = ticks();
@@ -290,7 +290,7 @@ impl PythonCallee {
             }
             Err(error) => {
                 if let Some(place) = place {
-                    *place = Known::Defined(Definition { bytes, has_failed: true });
+                    *place = Known::Defined(UnloadedFunction { bytes, has_failed: true });
                 }
                 Err(error.into())
             }

@@ -13,7 +13,7 @@ use crate::direct_call::DirectCall;
 pub enum Known {
     Callable(Callable),
     /// Not loaded: no call has tried yet, or each one failed. The next call tries.
-    Defined(Definition),
+    Defined(UnloadedFunction),
 }
 
 /// A loaded function.
@@ -33,7 +33,7 @@ impl Callable {
 
 /// The bytes that a function is loaded from.
 #[derive(Clone)]
-pub struct Definition {
+pub struct UnloadedFunction {
     pub bytes: Rc<[u8]>,
     /// True if a call has tried to load it and failed.
     pub has_failed: bool,
@@ -50,7 +50,8 @@ pub struct KnownFunctions {
 impl KnownFunctions {
     /// Records the definition of an id. Returns what the id stood for, whose destructor may run Python code.
     pub fn define(&self, function: FunctionId, definition: &[u8]) -> Option<Known> {
-        let known = Known::Defined(Definition { bytes: definition.into(), has_failed: false });
+        let known =
+            Known::Defined(UnloadedFunction { bytes: definition.into(), has_failed: false });
         self.note_dependency(function, DefinitionHead::read(definition));
         let place = function.0 as usize;
         let mut functions = self.by_id.borrow_mut();

@@ -146,11 +146,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(serve::tell_left, module)?)?;
     module.add_function(wrap_pyfunction!(forked::generation, module)?)?;
     module.add_function(wrap_pyfunction!(forked::notices_clone, module)?)?;
-    module.add_function(wrap_pyfunction!(loading::is_loading, module)?)?;
-    module.add_function(wrap_pyfunction!(loading::loading_begin, module)?)?;
-    module.add_function(wrap_pyfunction!(loading::loading_goes_on, module)?)?;
-    module.add_function(wrap_pyfunction!(loading::loading_end, module)?)?;
-    module.add_function(wrap_pyfunction!(loading::loading_interrupted, module)?)?;
+    add_loading(module)?;
     module.add_function(wrap_pyfunction!(lent::return_lent, module)?)?;
     module.add_function(wrap_pyfunction!(function::modules_changed, module)?)?;
     add_nested(module)?;
@@ -173,6 +169,16 @@ fn add_constants(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SETUP_ALARM", gristmill_client::SETUP_ALARM)?;
     module.add("SETUP_EXIT_CODE", gristmill_client::SETUP_EXIT_CODE)?;
     module.add("BLOCK_MIN", gristmill_shm::BLOCK_MIN)
+}
+
+/// Adds the functions that note what a worker is loading.
+fn add_loading(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(loading::is_loading, module)?)?;
+    module.add_function(wrap_pyfunction!(loading::loading_begin, module)?)?;
+    module.add_function(wrap_pyfunction!(loading::loading_goes_on, module)?)?;
+    module.add_function(wrap_pyfunction!(loading::loading_end, module)?)?;
+    module.add_function(wrap_pyfunction!(loading::loading_interrupted, module)?)?;
+    Ok(())
 }
 
 /// Adds the classes and functions that tasks need to submit tasks.

@@ -70,7 +70,7 @@ class ParslExecutor(RepresentationMixin, metaclass=ABCMeta):
 
     def _refuse_second_kernel(self) -> None:
         """Raises ``ConfigurationError`` while a kernel of this process uses the executor."""
-        if self._running_in == _forked.generation():
+        if self._running_in == _forked.process_generation():
             from gristmill.parsl._kernel.errors import ConfigurationError
 
             raise ConfigurationError(

@@ -233,7 +233,7 @@ class GristmillExecutor(TellsOfBlocks, ParslExecutor):
             blobs=self.blobs,
             gpus=binding.gpus,
         )
-        self._running_in = _forked.generation()
+        self._running_in = _forked.process_generation()
         self._engine.variables, self._engine.numa_nodes = binding.environment, binding.numa_nodes
         self._handled_at_start = ending.handled_now()
         atexit.register(self._abandon_at_exit)

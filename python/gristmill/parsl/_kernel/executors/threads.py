@@ -69,7 +69,7 @@ class ThreadPoolExecutor(ParslExecutor):
         self._pool = concurrent.futures.ThreadPoolExecutor(
             self.max_threads, thread_name_prefix=self.thread_name_prefix
         )
-        self._running_in = _forked.generation()
+        self._running_in = _forked.process_generation()
 
     def submit(
         self,

@@ -67,7 +67,7 @@ class Ended(NamedTuple):
     status: States
     #: The exception of a call that has failed.
     history: str
-    #: Time at which the call was found to have ended, which stands for its end if the engine does not know that.
+    #: Seconds since the epoch at which the end was noticed: the end, if the engine has no time of it.
     found_at: float
 
     @classmethod

@@ -169,7 +169,7 @@ class Recorder(Monitor):
             self._blocks.close()
         self._is_closing = True
         now = time_text(time.time())
-        last: list[tuple[Any, str, dict[str, Any]]] = [(Batch.change, "workflow", {"time_completed": now})]
+        last: list[tuple[Any, ...]] = [(Batch.change, "workflow", {"time_completed": now})]
         if self._engines:
             last.append((Batch.change, "node", {"active": False, "last_heartbeat": now}))
         self._writer.close(last)
