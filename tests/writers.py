@@ -37,6 +37,13 @@ def mixed() -> None:
         print("error", number, file=sys.stderr)
 
 
+def mixed_descriptors() -> None:
+    """Writes past Python's stream to standard error, and then to standard output."""
+    for number in range(3):
+        os.write(2, b"error %d\n" % number)
+        print("out", number)
+
+
 def descriptor() -> None:
     os.write(2, b"descriptor\n")
 

@@ -76,13 +76,15 @@ impl WorkerStderr {
             if waited >= PATIENCE {
                 return false;
             }
-            if waited >= ASK_TIME && !has_asked {
-                self.ask();
-                has_asked = true;
-            }
             if waited < YIELD_TIME {
+                if waited >= ASK_TIME && !has_asked {
+                    self.ask();
+                    has_asked = true;
+                }
                 thread::yield_now();
             } else {
+                // Again, because the signals of several workers may count as one, and the keeper reads long text in parts.
+                self.ask();
                 thread::sleep(sleep);
                 sleep = longest.min(sleep * 2);
             }

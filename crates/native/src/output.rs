@@ -59,10 +59,10 @@ pub fn note_stderr() {
     NOTES.fetch_or(STDERR, Ordering::Relaxed); // as `NOTES` says
 }
 
-/// Waits until what was noted on standard error is out, a fifth of a second at most.
+/// Waits until all that this process has written to standard error is out, a fifth of a second at most.
 #[pyfunction]
 pub fn await_stderr() {
-    settle(0);
+    settle(u64::MAX);
 }
 
 /// Returns whether text waits in a buffer of Python's streams or of the C library's standard output.

@@ -2,6 +2,7 @@
 //! descendants.
 
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
@@ -132,10 +133,11 @@ impl Server {
 
     /// Reaps the dead, and forwards what a worker waits for.
     fn take_signals(&mut self) {
-        let is_asked = self.drain_signals();
+        let askers = self.drain_signals();
         self.reap();
-        if is_asked {
-            self.streams.complete();
+        for pid in askers {
+            let worker = self.workers.values().find(|worker| worker.pid == pid);
+            self.streams.complete(worker.map(|worker| worker.stream));
         }
     }
 
@@ -171,23 +173,30 @@ impl Server {
         }
     }
 
-    /// Empties the descriptor of signals. Returns true if a worker has asked for the forwarding of its text.
-    fn drain_signals(&self) -> bool {
-        /// Size of the kernel's record of one signal, bytes. The number of the signal comes first.
+    /// Empties the descriptor of signals. Returns the ids of processes that have asked for the forwarding of their text. One
+    /// signal that waits hides those of other processes, which ask again.
+    fn drain_signals(&self) -> Vec<i32> {
+        /// Size of the kernel's record of one signal, bytes.
         const RECORD_SIZE: usize = size_of::<libc::signalfd_siginfo>();
+        /// Places of the number of the signal and of its sender in the record.
+        const NUMBER: usize = offset_of!(libc::signalfd_siginfo, ssi_signo);
+        const SENDER: usize = offset_of!(libc::signalfd_siginfo, ssi_pid);
+        let word = |record: &[u8], place: usize| {
+            record[place..].first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes))
+        };
         let mut buffer = [0_u8; 4 * RECORD_SIZE];
-        let mut is_asked = false;
+        let mut askers = Vec::new();
         loop {
             // SAFETY: pointer and size describe the buffer, which outlives the call.
             let count = unsafe {
                 libc::read(self.signals.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len())
             };
             let Some(count) = usize::try_from(count).ok().filter(|count| *count > 0) else {
-                return is_asked;
+                return askers;
             };
             let records = buffer[..count].chunks_exact(RECORD_SIZE);
-            let mut numbers = records.filter_map(|record| record.first_chunk::<4>());
-            is_asked |= numbers.any(|number| i32::from_ne_bytes(*number) == FORWARD_SIGNAL);
+            let asking = records.filter(|record| word(record, NUMBER) == Some(FORWARD_SIGNAL));
+            askers.extend(asking.filter_map(|record| word(record, SENDER)));
         }
     }
 }

@@ -45,10 +45,11 @@ impl Streams {
         }
     }
 
-    /// Forwards all that was written so far, incomplete lines included.
-    pub(super) fn complete(&mut self) {
+    /// Forwards all that was written to a stream so far, incomplete lines included; without an id, to all streams.
+    pub(super) fn complete(&mut self, id: Option<u64>) {
         let now = Instant::now();
-        for stream in self.open.values_mut() {
+        let is_meant = |one: u64| id.is_none_or(|id| id == one);
+        for (_, stream) in self.open.iter_mut().filter(|(one, _)| is_meant(**one)) {
             stream.read(&mut self.peek, &mut self.sink, now);
             stream.pass_on_partial(&mut self.sink);
         }

@@ -44,7 +44,7 @@ class _Wrappers:
         self._count_max = count_max
         #: By the id of a function and the interval: the function and its wrapper.
         self._known: OrderedDict[tuple[int, float], tuple[Any, Callable[..., Any]]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def get(self, function: Callable[..., Any], interval: float) -> Callable[..., Any]:
         key, forgotten = (id(function), interval), None

@@ -136,7 +136,8 @@ class Writer:
         While the database cannot be written, returns ``False`` at once, and counts one event that the caller drops. If
         the writer's thread no longer runs, the queue is dropped: after the end, or in a fork of the program.
         """
-        self._is_due.set()
+        if not self._is_stuck:  # a write that is tried again keeps its pauses
+            self._is_due.set()
         with self._room:
             while queue.is_full:
                 if not self._thread.is_alive():
