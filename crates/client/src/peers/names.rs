@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use gristmill_transport::{ChannelError, Waker, numeric, resolve};
+use gristmill_wire::cut_text;
 
 use super::handshake_failure::HandshakeFailure;
 
@@ -53,9 +54,7 @@ impl Known {
 
     /// Returns the last failure in words, with the address.
     fn in_words(&self) -> Option<String> {
-        let text = &self.failure.as_ref()?.text;
-        let end = (0..=text.len().min(TEXT_MAX)).rev().find(|&end| text.is_char_boundary(end));
-        let text = &text[..end.unwrap_or(0)];
+        let text = cut_text(&self.failure.as_ref()?.text, TEXT_MAX);
         let address = self.address.to_string();
         Some(if text.contains(&address) { text.to_owned() } else { format!("{address}: {text}") })
     }

@@ -7,6 +7,8 @@
 //!
 //! A pure state machine; it does not know which nodes are there.
 
+use gristmill_wire::cut_text;
+
 /// Failures in a row, without a node that had a worker in between, after which no node is expected to run tasks.
 const ROW_MAX: u32 = 3;
 /// Time that another node may take to come after fewer failures, nanoseconds: more than ranks of one program are apart.
@@ -50,9 +52,7 @@ impl NodeFailures {
         self.failed_at = now;
         let is_new = self.why(&which).is_none();
         self.failed.retain(|(one, ..)| *one != which);
-        let mut ends = (0..=text.len().min(TEXT_SIZE_MAX)).rev();
-        let end = ends.find(|&end| text.is_char_boundary(end)).unwrap_or(0);
-        self.failed.push((which, name.to_owned(), text[..end].to_owned()));
+        self.failed.push((which, name.to_owned(), cut_text(text, TEXT_SIZE_MAX).to_owned()));
         if self.failed.len() > self.nodes_max.unwrap_or(0).max(FAILED_MAX) {
             self.failed.remove(0);
         }

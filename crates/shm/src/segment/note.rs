@@ -2,6 +2,7 @@
 //! its death.
 
 use gristmill_sync::atomic::{AtomicU64, Ordering};
+use gristmill_wire::cut_text;
 
 /// Words of text.
 const WORDS: usize = 31;
@@ -26,7 +27,7 @@ pub(super) struct Note {
 impl Note {
     /// Replaces the text, cut to [`TEXT_MAX`] bytes; an empty text clears it. Only the slot's worker calls it.
     pub(super) fn write(&self, text: &str) {
-        let text = cut(text);
+        let text = cut_text(text, TEXT_MAX);
         let round = (self.state.load(Ordering::Relaxed) | SIZE_BITS).wrapping_add(1);
         self.state.store(round | BUSY, Ordering::Relaxed);
         for (word, bytes) in self.words.iter().zip(text.as_bytes().chunks(8)) {
@@ -56,12 +57,6 @@ impl Note {
     pub(super) fn reset(&self) {
         self.state.store(0, Ordering::Relaxed);
     }
-}
-
-/// Returns at most the first [`TEXT_MAX`] bytes of a text, cut between characters.
-fn cut(text: &str) -> &str {
-    let size = (0..=text.len().min(TEXT_MAX)).rev().find(|&end| text.is_char_boundary(end));
-    &text[..size.unwrap_or(0)]
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A reader that takes words and bytes from the front of a message's body and never reads beyond its end.
 
-use crate::{Digest, FrameError, NAME_SIZE_MAX, padded_size};
+use crate::{Digest, FrameError, NAME_SIZE_MAX, cut_text, padded_size};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a>(&'a [u8]);
@@ -75,8 +75,7 @@ pub const TEXT_SIZE_MAX: usize = 64 << 10;
 pub fn text_of(bytes: &[u8], size_max: usize) -> String {
     let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(size_max)]).into_owned();
     // A replacement character takes three bytes, and stands for one.
-    let end = (0..=text.len().min(size_max)).rev().find(|&end| text.is_char_boundary(end));
-    text.truncate(end.unwrap_or(0));
+    text.truncate(cut_text(&text, size_max).len());
     text.shrink_to_fit();
     text
 }
