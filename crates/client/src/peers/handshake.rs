@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
-use gristmill_transport::{Channel, ChunkHead, Handshake, HandshakeProgress, Interest};
+use gristmill_transport::{
+    Channel, ChannelError, ChunkHead, Handshake, HandshakeProgress, Interest,
+};
 use gristmill_wire::peer::{MessageKind, Messages};
 
 use super::handshake_failure::HandshakeFailure;
@@ -60,6 +62,8 @@ pub struct PeerHandshake {
     stage: Stage,
     /// True if this end has dialled.
     has_dialled: bool,
+    /// True if the other end has proved its key.
+    is_known: bool,
     deadline_ns: u64,
     body: Vec<u8>,
     said: VecDeque<(MessageKind, Vec<u8>)>,
@@ -76,7 +80,7 @@ impl PeerHandshake {
 
     fn at(stage: Stage, has_dialled: bool, deadline_ns: u64) -> Self {
         let (body, said) = (Vec::new(), VecDeque::new());
-        Self { stage, has_dialled, deadline_ns, body, said, heard: 0 }
+        Self { stage, has_dialled, is_known: false, deadline_ns, body, said, heard: 0 }
     }
 
     /// Advances the handshake as much as possible without waiting.
@@ -97,9 +101,14 @@ impl PeerHandshake {
         }
         let failure = |error| HandshakeFailure::of_channel(&error, self.has_dialled);
         match &mut self.stage {
-            Stage::Opening(handshake) => match handshake.progress(now).map_err(failure)? {
+            Stage::Opening(handshake) => match handshake.progress(now).map_err(|error| {
+                // An end tells its version only after it has proved its key.
+                self.is_known = matches!(error, ChannelError::Version { .. });
+                failure(error)
+            })? {
                 HandshakeProgress::Pending => Ok(HandshakeEvent::Waiting),
                 HandshakeProgress::Done(channel) => {
+                    self.is_known = true;
                     self.stage = Stage::Talking(Box::new(channel));
                     Ok(HandshakeEvent::Open)
                 }
@@ -137,6 +146,12 @@ impl PeerHandshake {
             // An end that does not receive this notices the silence.
             let _ = channel.flush();
         }
+    }
+
+    /// Returns true if the other end has proved its key: it is no stranger.
+    #[must_use]
+    pub const fn is_known(&self) -> bool {
+        self.is_known
     }
 
     /// Returns the descriptor to watch.

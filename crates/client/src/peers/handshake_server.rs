@@ -329,7 +329,7 @@ impl HandshakeServer {
         let Some(dial) = pending.dial else {
             return host.failed(pending.name(), None, failure, now);
         };
-        if pending.theirs.is_some() {
+        if pending.theirs.is_some() || (failure.is_final && pending.handshake.is_known()) {
             // It is the right host, and its other addresses lead to the same program.
             self.dials.failed(dial, failure, now);
             return host.failed(pending.name(), Some(dial), failure, now);
@@ -374,7 +374,8 @@ mod tests {
     use std::net::{IpAddr, Ipv6Addr, TcpListener, TcpStream};
     use std::sync::Arc;
 
-    use gristmill_transport::{FleetKeys, HandshakeProgress};
+    use gristmill_transport::{Channel as _, ChunkHead, FleetKeys, HandshakeProgress, Listener};
+    use gristmill_wire::peer::Control;
 
     use super::*;
 
@@ -382,6 +383,8 @@ mod tests {
     #[derive(Default)]
     struct NoHost {
         opened: usize,
+        /// True if it never wants a node that says something.
+        is_final: bool,
     }
 
     impl Host for NoHost {
@@ -395,7 +398,8 @@ mod tests {
             _: (MessageKind, &[u8]),
             _: u64,
         ) -> HandshakeNext {
-            HandshakeNext::Failed(Box::new(pending), HandshakeFailure::passing(""))
+            let failure = HandshakeFailure { text: String::new(), is_final: self.is_final };
+            HandshakeNext::Failed(Box::new(pending), failure)
         }
 
         fn failed(&mut self, _: &str, _: Option<usize>, _: &HandshakeFailure, _: u64) {}
@@ -403,7 +407,11 @@ mod tests {
 
     /// Returns a server that dials one host, whose name leads to these addresses.
     fn server(addresses: &[SocketAddr]) -> HandshakeServer {
-        let identity = Identity::of_client(&FleetKeys::generate().expect("random numbers").client);
+        server_of(&FleetKeys::generate().expect("random numbers"), addresses)
+    }
+
+    fn server_of(fleet: &FleetKeys, addresses: &[SocketAddr]) -> HandshakeServer {
+        let identity = Identity::of_client(&fleet.client);
         let dial = [vec!["node:1".to_owned()]];
         let mut server = HandshakeServer::new(identity, &[], &dial).expect("descriptors");
         let (waker, addresses) = (server.sleeper.waker(), addresses.to_vec());
@@ -446,6 +454,35 @@ mod tests {
         connection.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").expect("it is open");
         let _ = wait_for(&listener, &mut server);
         assert_eq!(server.dials.next_at(), u64::MAX, "without a pause");
+    }
+
+    #[test]
+    fn a_host_that_has_proved_its_key_is_given_up_without_a_try_of_its_other_addresses() {
+        let fleet = FleetKeys::generate().expect("random numbers");
+        let here = "127.0.0.1:0".parse().expect("an address");
+        let node = Listener::bind(here, Identity::of_node(&fleet.node)).expect("a port");
+        let (other, second) = listener();
+        let mut server = server_of(&fleet, &[node.address(), second]);
+        let mut host = NoHost { is_final: true, ..NoHost::default() };
+        let (mut handshake, mut channel) = (None, None);
+        while !server.dials.are_given_up() {
+            server.attend(&mut host, 1);
+            if let Ok(Accepted::Peer(accepted)) = node.accept(u64::MAX) {
+                handshake = Some(accepted);
+            }
+            let progress = handshake.as_mut().map(|one| one.progress(1).expect("it is its client"));
+            if let Some(HandshakeProgress::Done(open)) = progress {
+                handshake = None;
+                let said = channel.insert(open);
+                let mut message = Vec::new();
+                Control::Recalled.write(&mut message);
+                said.send(ChunkHead::default(), &message).expect("it is open");
+                let _ = said.flush().expect("it is open");
+            }
+            assert!(other.accept().is_err(), "the other address is not dialled");
+            server.sleep(1, 1_000_000);
+        }
+        assert_eq!(host.opened, 1);
     }
 
     #[test]

@@ -34,8 +34,8 @@ type Found = Result<Vec<SocketAddr>, ChannelError>;
 pub(super) enum NextAddress {
     /// Another address is dialled at once. The text says how each address has failed so far.
     Another(String),
-    /// All addresses have failed. The failure is that of all of them. It is final if that of one of them is, and none has
-    /// answered.
+    /// All addresses have failed. The failure is that of all of them. It is final only if those of all addresses are and none
+    /// of them has ever answered: an address may lead to another program while the host itself is out of reach for a while.
     Exhausted(HandshakeFailure),
 }
 
@@ -69,13 +69,15 @@ struct Name {
     /// Index of the address that is dialled.
     current: usize,
     is_looked_up: bool,
+    /// True once one of its addresses has answered: the host exists, and may come back.
+    has_answered: bool,
 }
 
 impl Name {
     /// Creates a host whose numeric addresses are known.
     fn new(texts: &[String]) -> Self {
         let known = texts.iter().filter_map(|text| numeric(text)).map(Known::new).collect();
-        Self { texts: texts.to_vec(), known, current: 0, is_looked_up: false }
+        Self { texts: texts.to_vec(), known, current: 0, is_looked_up: false, has_answered: false }
     }
 
     /// Replaces the known addresses, and goes on with the address that was dialled last if it is still one of them.
@@ -118,9 +120,9 @@ impl Name {
             return NextAddress::Another(self.in_words());
         }
         self.current = 0;
-        let failures = || self.known.iter().map(|known| known.failure.as_ref());
-        let is_final = failures().all(|failure| failure.is_some())
-            && failures().flatten().any(|failure| failure.is_final);
+        let mut failures = self.known.iter().map(|known| known.failure.as_ref());
+        let is_final =
+            !self.has_answered && failures.all(|failure| failure.is_some_and(|one| one.is_final));
         NextAddress::Exhausted(HandshakeFailure { text: self.in_words(), is_final })
     }
 }
@@ -180,7 +182,9 @@ impl Names {
 
     /// Records that the address dialled last has answered.
     pub fn met(&mut self, place: usize) {
-        self.names[place].known.iter_mut().for_each(|known| known.failure = None);
+        let name = &mut self.names[place];
+        name.has_answered = true;
+        name.known.iter_mut().for_each(|known| known.failure = None);
     }
 
     /// Returns the lookups that ended since the last call and that a dial waits for: indices to dial now, or errors.
@@ -335,23 +339,41 @@ mod tests {
         }
     }
 
+    /// Returns the failure of a host with two addresses that fail one after the other.
+    fn round(names: &mut Names, failures: [&HandshakeFailure; 2]) -> HandshakeFailure {
+        assert!(matches!(names.failed(0, failures[0]), NextAddress::Another(_)));
+        let NextAddress::Exhausted(failure) = names.failed(0, failures[1]) else {
+            panic!("there are two addresses");
+        };
+        failure
+    }
+
     #[test]
-    fn a_stranger_at_one_address_is_final_once_all_others_have_failed_too() {
+    fn strangers_are_final_only_at_all_addresses() {
+        let mut names = numeric_host(&[1, 2]);
+        let (stranger, refused) = (HandshakeFailure::lasting("another key"), passing("refused"));
+        for _ in 0..2 {
+            let failure = round(&mut names, [&stranger, &refused]);
+            assert!(!failure.is_final, "the second address may be the host's, and answer later");
+            assert_eq!(failure.text, "127.0.0.1:1: another key; 127.0.0.1:2: refused");
+        }
+        let failure = round(&mut names, [&stranger, &stranger]);
+        assert!(failure.is_final);
+        assert_eq!(failure.text, "127.0.0.1:1: another key; 127.0.0.1:2: another key");
+    }
+
+    #[test]
+    fn a_host_that_has_answered_is_not_given_up_for_strangers() {
         let mut names = numeric_host(&[1, 2]);
         let stranger = HandshakeFailure::lasting("another key");
         assert!(matches!(names.failed(0, &stranger), NextAddress::Another(_)));
         assert_eq!(names.next(0), Some(address(2)));
         names.met(0);
-        assert!(
-            matches!(names.failed(0, &passing("lost")), NextAddress::Exhausted(failure) if !failure.is_final),
-            "the second address has answered"
-        );
-        assert!(matches!(names.failed(0, &stranger), NextAddress::Another(_)));
-        let NextAddress::Exhausted(failure) = names.failed(0, &passing("refused")) else {
-            panic!("there are two addresses");
-        };
-        assert!(failure.is_final);
-        assert_eq!(failure.text, "127.0.0.1:1: another key; 127.0.0.1:2: refused");
+        let failure = names.failed(0, &passing("lost"));
+        assert!(matches!(failure, NextAddress::Exhausted(failure) if !failure.is_final));
+        for second in [passing("refused"), stranger.clone()] {
+            assert!(!round(&mut names, [&stranger, &second]).is_final, "{}", second.text);
+        }
     }
 
     #[test]

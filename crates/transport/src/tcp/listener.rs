@@ -1,5 +1,6 @@
 //! The listening side.
 
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,9 +14,12 @@ use crate::identity::Identity;
 /// The largest number of handshakes in progress at one listener. It bounds the memory that unauthenticated peers can make the
 /// listener use: at most about 80 KiB each. Further connections wait in the kernel's queue.
 pub const HANDSHAKE_COUNT_MAX: usize = 256;
-/// The largest number of these with one host, so that it cannot keep all others out. Further connections of the host are closed,
-/// and its agents try again later.
+/// The largest number of these with one host, so that it cannot keep all others out. Further connections of the host wait: all
+/// nodes of a cluster may have one address, or addresses of one network.
 pub const HOST_HANDSHAKE_COUNT_MAX: usize = HANDSHAKE_COUNT_MAX / 2;
+/// The largest number of connections that wait because their hosts have that many handshakes. Each takes a descriptor. Further
+/// ones are closed, and their agents try again later.
+const WAITING_COUNT_MAX: usize = 1024;
 
 /// The length of the kernel's queue of connections, which the system may reduce: all nodes of a large job may connect at once.
 const QUEUE_COUNT_MAX: i32 = 4096;
@@ -28,6 +32,9 @@ pub struct Listener {
     identity: Identity,
     /// The host of each handshake in progress, and the permit that the handshake holds.
     permits: Mutex<Vec<(IpAddr, Weak<()>)>>,
+    /// Connections that wait for a handshake of their host to end, the oldest first.
+    waiting: Mutex<VecDeque<(TcpStream, SocketAddr)>>,
+    waiting_max: usize,
 }
 
 /// The result of a check of the listener's queue.
@@ -53,7 +60,8 @@ impl Listener {
         let deaf = |source| ChannelError::Deaf { address: address.to_string(), source };
         let socket = address::listen(address, QUEUE_COUNT_MAX).map_err(deaf)?;
         let address = socket.local_addr().map_err(deaf)?;
-        Ok(Self { socket, address, identity, permits: Mutex::default() })
+        let (permits, waiting) = (Mutex::default(), Mutex::default());
+        Ok(Self { socket, address, identity, permits, waiting, waiting_max: WAITING_COUNT_MAX })
     }
 
     /// Listens at the first of these addresses of a host that is one of this machine and free.
@@ -108,6 +116,12 @@ impl Listener {
         if permits.len() >= HANDSHAKE_COUNT_MAX {
             return Ok(Accepted::Full);
         }
+        let crowded = crowded_hosts(&permits);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = waiting.iter().position(|(_, peer)| !crowded.contains(&host_of(peer.ip())));
+        if let Some(connection) = next.and_then(|place| waiting.remove(place)) {
+            return self.begin(connection, &mut permits, deadline_ns);
+        }
         // As many as can wait: a host that connects again and again must not keep the caller here.
         for _ in 0..QUEUE_COUNT_MAX {
             let connection = match self.next() {
@@ -117,19 +131,27 @@ impl Listener {
                     return Err(ChannelError::Deaf { address: self.address.to_string(), source });
                 }
             };
-            let host = host_of(connection.1.ip());
-            if permits.iter().filter(|(one, _)| *one == host).count() < HOST_HANDSHAKE_COUNT_MAX {
-                let permit = Arc::new(());
-                permits.push((host, Arc::downgrade(&permit)));
-                let limits = (permit, deadline_ns);
-                return Ok(Accepted::Peer(Handshake::accepted(
-                    &self.identity,
-                    connection,
-                    limits,
-                )?));
+            if !crowded.contains(&host_of(connection.1.ip())) {
+                return self.begin(connection, &mut permits, deadline_ns);
+            }
+            if waiting.len() < self.waiting_max {
+                waiting.push_back(connection);
             }
         }
         Ok(Accepted::Nothing)
+    }
+
+    /// Begins the handshake of a connection.
+    fn begin(
+        &self,
+        connection: (TcpStream, SocketAddr),
+        permits: &mut Vec<(IpAddr, Weak<()>)>,
+        deadline_ns: u64,
+    ) -> Result<Accepted, ChannelError> {
+        let permit = Arc::new(());
+        permits.push((host_of(connection.1.ip()), Arc::downgrade(&permit)));
+        let limits = (permit, deadline_ns);
+        Ok(Accepted::Peer(Handshake::accepted(&self.identity, connection, limits)?))
     }
 
     /// Accepts the next connection, and skips those whose peers left while they waited.
@@ -150,6 +172,16 @@ impl Listener {
     }
 }
 
+/// Returns the hosts that have as many handshakes in progress as one may have.
+fn crowded_hosts(permits: &[(IpAddr, Weak<()>)]) -> Vec<IpAddr> {
+    let mut counts = HashMap::new();
+    for (host, _) in permits {
+        *counts.entry(*host).or_insert(0) += 1;
+    }
+    counts.retain(|_, count: &mut usize| *count >= HOST_HANDSHAKE_COUNT_MAX);
+    counts.into_keys().collect()
+}
+
 /// Returns the address that stands for all addresses of a host: of IPv6, hosts have whole networks of 64 bits.
 fn host_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -163,6 +195,8 @@ fn host_of(address: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
     use crate::keys::FleetKeys;
 
@@ -193,6 +227,23 @@ mod tests {
         assert!(listener.address().ip().is_loopback());
         let error = Listener::bind_first(&[elsewhere], &identity()).expect_err("it is elsewhere");
         assert!(error.to_string().starts_with("cannot listen at 192.0.2.1:0: "), "{error}");
+    }
+
+    #[test]
+    fn no_more_connections_wait_than_may() {
+        let here = "127.0.0.1:0".parse().expect("an address");
+        let mut listener = Listener::bind(here, identity()).expect("a port");
+        listener.waiting_max = 1;
+        let connect = || TcpStream::connect(listener.address()).expect("it listens");
+        let mut held: Vec<_> = (0..HOST_HANDSHAKE_COUNT_MAX)
+            .map(|_| (connect(), listener.accept(u64::MAX).expect("it may accept")))
+            .collect();
+        let (waits, mut closed) = (connect(), connect());
+        assert!(matches!(listener.accept(u64::MAX), Ok(Accepted::Nothing)));
+        assert_eq!(closed.read(&mut [0]).expect("it is closed in order"), 0);
+        held.pop();
+        let Ok(Accepted::Peer(next)) = listener.accept(u64::MAX) else { panic!("one waits") };
+        assert_eq!(next.peer(), waits.local_addr().expect("it is connected").to_string());
     }
 
     #[test]
