@@ -211,7 +211,7 @@ def test_tasks_fail_when_no_actor_can_be_made() -> None:
 
 
 def test_a_poll_that_goes_on_after_the_end_makes_no_actor(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = {name: CallLimit(100.0, 0.01, name == "kill") for name in ("nodes", "kill")}
+    limits = {"nodes": CallLimit(100.0, 0.01), "kill": CallLimit(100.0, 100.0, is_last=True)}
     monkeypatch.setattr("gristmill._nodes.ray._LIMITS", limits)
     ray = Ray("n1")
     nodes, hangs, goes_on = ray.nodes, threading.Event(), threading.Event()

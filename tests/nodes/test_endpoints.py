@@ -102,7 +102,9 @@ def test_a_node_may_be_named_as_an_address() -> None:
     assert not is_awaited(listening, "[fd00::2]:4000"), "a stranger without a name"
 
 
-def entry(host: str, index: int = 1, scope: int = 0, flags: int = 0, peer: str = "") -> bytes:
+def entry(
+    host: str, index: int = 1, scope: int = 0, flags: int = 0, peer: str = "", label: str = ""
+) -> bytes:
     """Returns the kernel's message about an address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     body = struct.pack("=BBBBI", family, 64, flags & 0xFF, scope, index)
@@ -111,6 +113,9 @@ def entry(host: str, index: int = 1, scope: int = 0, flags: int = 0, peer: str =
         if value:
             packed = socket.inet_pton(family, value)
             body += struct.pack("=HH", 4 + len(packed), kind) + packed
+    if label:  # it ends with a zero, and the next attribute begins at a multiple of four bytes
+        text = label.encode() + b"\0"
+        body += struct.pack("=HH", 4 + len(text), 3) + text + b"\0" * (-len(text) % 4)
     return body + struct.pack("=HHI", 8, 8, flags)
 
 
@@ -166,6 +171,38 @@ def test_an_interface_without_an_address_for_others_is_an_error(
     machine(entry("fe80::1", 2, 253))
     with pytest.raises(ValueError, match="valid on one link only: give one with address="):
         addresses.reachable_at(7, interface="eth0")
+
+
+def test_an_alias_of_an_interface_has_addresses_of_its_own(machine: Callable[..., None]) -> None:
+    machine(
+        entry("10.0.0.1", 2, label="eth0"),
+        entry("10.0.0.2", 2, label="eth0:1"),
+        entry("fd00::3", 2),
+    )
+    assert addresses.reachable_at(7, interface="eth0:1") == ["10.0.0.2:7"]
+    assert addresses.reachable_at(7, interface="eth0") == [
+        "10.0.0.1:7",
+        "10.0.0.2:7",
+        "[fd00::3]:7",
+    ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, b"", b"\0" * 16, struct.pack("=IHHII", 8, 20, 0, 1, 0), b"\x10", b"\xff" * 20],
+    ids=["none", "empty", "without a size", "too small", "cut", "too large"],
+)
+def test_a_kernel_that_does_not_list_addresses_does_not_hold_the_start(
+    answer: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, kernel = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    monkeypatch.setattr(interfaces, "_ANSWER_S", 0.01)
+    with kernel, monkeypatch.context() as patched:
+        if answer is not None:
+            kernel.send(answer)
+        patched.setattr("socket.socket", lambda *_: ours)
+        with pytest.raises(OSError, match="timed out" if answer is None else "Bad message"):
+            interfaces.interface_addresses()
 
 
 def test_the_kernel_lists_the_loopback() -> None:

@@ -82,6 +82,9 @@ def test_a_cluster_that_hangs_is_told_once(caplog: pytest.LogCaptureFixture) -> 
     trouble.clear()
     trouble.note(TimeoutError("nodes() of Ray has not returned for 60 s"), 60.0, has_node=True)
     assert len(caplog.records) == 2, "it had answered"
+    for status in (1, 1, 137):
+        trouble.note(OSError(f"exit status {status} after 0.5 s"), 60.0, has_node=True)
+    assert len(caplog.records) == 4, "another number is another trouble, unless it is a time"
 
 
 class DaskClient:

@@ -25,10 +25,13 @@ _ELSEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 def addresses_of_interface(name: str) -> list[str]:
     """Returns the addresses of a network interface such as ``eth0`` that other machines can use, those of IPv4 first.
 
+    The name may be that of an alias such as ``eth0:1``, which has a part of the interface's addresses.
+
     Raises ``OSError`` if there is no such interface, or if it has no such address.
     """
-    socket.if_nametoindex(name)
-    found = [one for one in interface_addresses() if one.interface == name]
+    found = [one for one in interface_addresses() if name in (one.interface, one.label)]
+    if not found:
+        socket.if_nametoindex(name)
     usable = sorted((one for one in found if not one.is_of_link), key=lambda one: one.is_fleeting)
     if not usable:
         why = os.strerror(errno.EADDRNOTAVAIL)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 #: The size of a job's last output that is kept to explain its end, bytes; of each output that a provider gives as a
 #: text, characters.
 _OUTPUT_MAX = 2000
-_NUMBER = re.compile(r"[0-9]+")
+#: A time in seconds, as messages write it.
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)? s\b")
 #: The size of a message of a provider that is kept, characters.
 _MESSAGE_MAX = 2000
 
@@ -128,8 +129,8 @@ def _text(value: Any) -> str | None:
 
 
 def is_same_trouble(text: str, other: str) -> bool:
-    """Returns whether two texts differ in numbers only: a poll that fails again says how long it has failed so far."""
-    return _NUMBER.sub("0", text) == _NUMBER.sub("0", other)
+    """Returns whether two texts differ in seconds only: a poll that fails again says how long it has failed so far."""
+    return _SECONDS.sub("0 s", text) == _SECONDS.sub("0 s", other)
 
 
 class BlocksFailedError(GristmillError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import socket
 import struct
@@ -21,8 +22,8 @@ _ATTRIBUTE = struct.Struct("=HH")
 _ERROR, _DONE, _NEW_ADDRESS, _GET_ADDRESS = 2, 3, 20, 22
 #: Flags of the request: it is one, and asks for all entries.
 _REQUEST, _DUMP = 0x1, 0x300
-#: Attributes of an address: itself or that of the other end of its link; itself; its flags.
-_ADDRESS, _LOCAL, _FLAGS = 1, 2, 8
+#: Attributes of an address: itself or that of the other end of its link; itself; the name of an alias; its flags.
+_ADDRESS, _LOCAL, _LABEL, _FLAGS = 1, 2, 3, 8
 #: Flags of an address: IPv6 may replace it soon; another machine has it; it is not to be used any more; no check has
 #: shown yet that no other machine has it.
 _TEMPORARY, _DUPLICATE, _DEPRECATED, _TENTATIVE = 0x1, 0x8, 0x20, 0x40
@@ -30,6 +31,8 @@ _TEMPORARY, _DUPLICATE, _DEPRECATED, _TENTATIVE = 0x1, 0x8, 0x20, 0x40
 _SCOPE_LINK, _SCOPE_HOST = 253, 254
 #: The size of the largest answer of the kernel, bytes.
 _ANSWER_MAX = 1 << 16
+#: The longest wait for an answer, seconds: the kernel answers at once, but a sandbox may drop the request.
+_ANSWER_S = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +41,8 @@ class InterfaceAddress:
 
     #: The name of the interface.
     interface: str
+    #: The name of the interface's alias that has the address, such as ``eth0:1``, otherwise that of the interface.
+    label: str
     #: The numeric address, without a scope.
     host: str
     is_ipv6: bool
@@ -50,8 +55,9 @@ class InterfaceAddress:
 
 
 def interface_addresses() -> list[InterfaceAddress]:
-    """Returns the addresses of all interfaces, those of IPv4 first. Raises ``OSError`` if the kernel refuses."""
+    """Returns the addresses of all interfaces, those of IPv4 first. Raises ``OSError`` if it cannot be had."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as kernel:
+        kernel.settimeout(_ANSWER_S)
         request = _ENTRY.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
         size = _HEADER.size + len(request)
         kernel.send(_HEADER.pack(size, _GET_ADDRESS, _REQUEST | _DUMP, 1, 0) + request)
@@ -63,8 +69,10 @@ def _entries(kernel: socket.socket) -> Iterator[bytes]:
     """Yields the bodies of the messages about addresses."""
     while True:
         answer = kernel.recv(_ANSWER_MAX)
+        if not answer:
+            raise _damage()
         while answer:
-            size, kind, *_ = _HEADER.unpack_from(answer)
+            size, kind = _head(answer)
             body, answer = answer[_HEADER.size : size], answer[_aligned(size) :]
             if kind == _DONE:
                 return
@@ -73,6 +81,19 @@ def _entries(kernel: socket.socket) -> Iterator[bytes]:
                 raise OSError(-number, os.strerror(-number))
             if kind == _NEW_ADDRESS:
                 yield body
+
+
+def _head(answer: bytes) -> tuple[int, int]:
+    """Returns the size and the type of the first message."""
+    if len(answer) >= _HEADER.size:
+        size, kind, *_ = _HEADER.unpack_from(answer)
+        if _HEADER.size <= size <= len(answer):
+            return size, kind
+    raise _damage()
+
+
+def _damage() -> OSError:
+    return OSError(errno.EBADMSG, os.strerror(errno.EBADMSG))
 
 
 def _read(body: bytes) -> InterfaceAddress | None:
@@ -92,8 +113,10 @@ def _read(body: bytes) -> InterfaceAddress | None:
         interface = socket.if_indextoname(index)
     except OSError:  # it is gone
         return None
+    label = attributes.get(_LABEL, b"").rstrip(b"\0").decode(errors="replace")
     return InterfaceAddress(
         interface,
+        label or interface,
         socket.inet_ntop(family, packed),
         is_ipv6,
         is_loopback=scope == _SCOPE_HOST,
