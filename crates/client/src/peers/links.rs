@@ -80,13 +80,19 @@ impl LeaseUsage {
     }
 }
 
+/// Counts of links that are gone.
+#[derive(Debug, Default)]
+struct PastLinks {
+    usage: LeaseUsage,
+    blobs: BlobTraffic,
+}
+
 /// All links. The number of a lost link is used again, with another epoch.
 #[derive(Debug)]
 pub struct Links {
     links: Vec<Option<Link>>,
     epochs: Vec<Epoch>,
-    /// Usage of the links that are gone.
-    past: LeaseUsage,
+    past: PastLinks,
     /// Sleeper of the thread that completes tasks. `None` without links, or if no thread sleeps, as in simulations.
     sleeper: Option<Arc<Sleeper>>,
     /// True if some link has something to send.
@@ -113,8 +119,6 @@ pub struct Links {
     pub sizes: LinkSizes,
     /// Bytes of the incomplete messages of all links.
     assembled: usize,
-    /// Counts of blob bytes for links that are gone.
-    past_blobs: BlobTraffic,
 }
 
 impl Links {
@@ -124,7 +128,7 @@ impl Links {
         Self {
             links: Vec::new(),
             epochs: Vec::new(),
-            past: LeaseUsage::default(),
+            past: PastLinks::default(),
             sleeper,
             has_outgoing: false,
             reported_changes: 0,
@@ -138,7 +142,6 @@ impl Links {
             chunk: Vec::new(),
             sizes: LinkSizes::default(),
             assembled: 0,
-            past_blobs: BlobTraffic::default(),
         }
     }
 
@@ -275,15 +278,15 @@ impl Links {
     pub fn remove(&mut self, peer: PeerId, now: u64) -> Option<Link> {
         self.disconnect(peer);
         let link = self.links.get_mut(usize::from(peer.0))?.take()?;
-        self.past.add(&link, now);
-        self.past_blobs = self.past_blobs.plus(link.traffic);
+        self.past.usage.add(&link, now);
+        self.past.blobs = self.past.blobs.plus(link.traffic);
         self.assembled = self.assembled.saturating_sub(link.assembled());
         Some(link)
     }
 
     /// Returns the usage of what peers have granted so far.
     pub fn held(&self, now: u64) -> LeaseUsage {
-        let mut held = self.past;
+        let mut held = self.past.usage;
         self.links.iter().flatten().for_each(|link| held.add(link, now));
         held
     }
@@ -291,7 +294,7 @@ impl Links {
     /// Returns the counts of blob bytes of all links, present and past.
     pub fn blob_traffic(&self) -> BlobTraffic {
         let traffic = self.links.iter().flatten().map(|link| link.traffic);
-        traffic.fold(self.past_blobs, BlobTraffic::plus)
+        traffic.fold(self.past.blobs, BlobTraffic::plus)
     }
 
     /// Returns a snapshot of each link.
