@@ -216,9 +216,15 @@ impl<H: EngineFactory> LeaseServer<H> {
         let (name, dial) = (pending.name().to_owned(), pending.dial);
         if let Some(channel) = pending.handshake.into_channel() {
             // The workers start while the first tasks are on their way.
-            let LeaseRequest { beat_ns, expiry_ns, .. } = *request;
-            let (grant, labels) = (LeaseGrant::NOTHING, String::new());
-            let link = NewLink { name: name.clone(), channel, beat_ns, expiry_ns, grant, labels };
+            let link = NewLink {
+                name: name.clone(),
+                channel,
+                beat_ns: request.beat_ns,
+                expiry_ns: request.expiry_ns,
+                grant: LeaseGrant::NOTHING,
+                labels: String::new(),
+                own_name: self.facts.name.clone(),
+            };
             let peer = engine.attach(link);
             self.sessions.insert(request.lease, LeaseSession { engine, peer, name, spec });
             self.kept.push((dial, request.lease));

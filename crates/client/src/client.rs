@@ -9,6 +9,7 @@ use gristmill_shm::{ClientArena, Window};
 use gristmill_wire::{FunctionId, TaskId};
 
 use crate::blobs::BlobWork as _;
+use crate::functions::CheckedDefinition;
 use crate::inner::{Inner, LockFreeState};
 use crate::outcome::{Ended, TaskStatus, TaskTimings};
 use crate::peers::LinkWork;
@@ -110,6 +111,8 @@ impl Client {
 
     /// Returns the id of a function and adds a use, which [`Self::forget`] removes; `name` is for messages.
     pub fn define(&self, definition: &[u8], name: &str) -> FunctionId {
+        // A library is hashed while other threads go on.
+        let checked = CheckedDefinition::of(definition);
         let mut inner = self.lock();
         if !inner.nested.is_used {
             inner.nested.note_function();
@@ -117,7 +120,7 @@ impl Client {
                 self.wake_attendant();
             }
         }
-        inner.port.functions.define(definition, name)
+        inner.port.functions.define_checked(&checked, name)
     }
 
     /// Removes a use of a function.

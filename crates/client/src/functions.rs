@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use gristmill_shm::{BlockPart, WeakBlock};
-use gristmill_store::Verifier;
+use gristmill_store::digest_of_bytes;
 use gristmill_wire::{DefinitionHead, Digest, FunctionId, SlotId, short_name};
 
 /// Functions by id. A function lives while a cache above or an outstanding task uses it. Then its id is used for another
@@ -43,13 +43,12 @@ impl Functions {
     ///
     /// Of a long name only the beginning is kept: a failed task has a copy of it for as long as the task's future lives.
     pub fn define(&mut self, definition: &[u8], name: &str) -> FunctionId {
-        let (definition, digest) = match DefinitionHead::read(definition) {
-            DefinitionHead::Dependency { digest, content } if digest_of(content) == digest => {
-                (definition, Some(digest))
-            }
-            DefinitionHead::Dependency { .. } => (&[][..], None),
-            DefinitionHead::Needing(_) | DefinitionHead::Plain => (definition, None),
-        };
+        self.define_checked(&CheckedDefinition::of(definition), name)
+    }
+
+    /// Works as [`Self::define`] for a definition whose digest was checked before.
+    pub fn define_checked(&mut self, checked: &CheckedDefinition<'_>, name: &str) -> FunctionId {
+        let CheckedDefinition { definition, digest } = *checked;
         let known = match &digest {
             Some(digest) => self.by_digest.get(digest),
             None => self.by_content.get(definition),
@@ -79,6 +78,11 @@ impl Functions {
             self.by_content.insert(definition, id);
         }
         id
+    }
+
+    /// Returns true if everything that a definition needs is here.
+    pub fn has_needs(&self, definition: &[u8]) -> bool {
+        DefinitionHead::read(definition).needs().all(|digest| self.by_digest.contains_key(&digest))
     }
 
     fn add(&mut self, entry: Entry) -> FunctionId {
@@ -111,13 +115,13 @@ impl Functions {
     #[cold]
     fn retire(&mut self, id: FunctionId) {
         let entry = &mut self.entries[id.0 as usize];
-        if self.by_content.get(&entry.definition) == Some(&id) {
+        if let DefinitionHead::Dependency { digest, .. } = DefinitionHead::read(&entry.definition) {
+            // Its bytes are not hashed again: they may be many.
+            if self.by_digest.get(&digest) == Some(&id) {
+                self.by_digest.remove(&digest);
+            }
+        } else if self.by_content.get(&entry.definition) == Some(&id) {
             self.by_content.remove(&entry.definition);
-        } else if let DefinitionHead::Dependency { digest, .. } =
-            DefinitionHead::read(&entry.definition)
-            && self.by_digest.get(&digest) == Some(&id)
-        {
-            self.by_digest.remove(&digest);
         }
         entry.definition = Arc::from([].as_slice());
         let known_to = std::mem::take(&mut entry.known_to);
@@ -203,10 +207,26 @@ impl Functions {
     }
 }
 
-fn digest_of(content: &[u8]) -> Digest {
-    let mut verifier = Verifier::default();
-    verifier.take(content);
-    verifier.digest()
+/// A definition, with its digest if it is a dependency.
+#[derive(Debug, Clone, Copy)]
+pub struct CheckedDefinition<'a> {
+    /// Empty if the bytes are a dependency's and do not have its digest.
+    definition: &'a [u8],
+    digest: Option<Digest>,
+}
+
+impl<'a> CheckedDefinition<'a> {
+    /// Hashes a dependency, which may take long: callers that can do that before they take a lock.
+    pub fn of(definition: &'a [u8]) -> Self {
+        match DefinitionHead::read(definition) {
+            DefinitionHead::Dependency { digest, content } => {
+                let is_right = digest_of_bytes(content) == digest;
+                let definition = if is_right { definition } else { &[] };
+                Self { definition, digest: is_right.then_some(digest) }
+            }
+            DefinitionHead::Needing(_) | DefinitionHead::Plain => Self { definition, digest: None },
+        }
+    }
 }
 
 const fn place(slot: SlotId) -> (usize, u64) {
@@ -269,7 +289,7 @@ mod tests {
     }
 
     fn dependency(content: &[u8]) -> (Vec<u8>, [u8; 32]) {
-        let digest = digest_of(content).0;
+        let digest = digest_of_bytes(content).0;
         ([&b"L"[..], &digest, content].concat(), digest)
     }
 

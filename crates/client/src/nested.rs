@@ -84,10 +84,10 @@ impl NestedTasks {
         Self { desks, contexts_max, functions_max, ..Self::default() }
     }
 
-    /// Limits the definitions of each worker to an eighth of this memory, in bytes, or less.
-    pub fn limit_functions(&mut self, memory: u64) {
-        let share = usize::try_from(memory / 8).unwrap_or(usize::MAX);
-        self.functions_max = share.min(DEFINITIONS_MAX);
+    /// Limits the functions of each worker, and its contexts, to an eighth of this memory, in bytes, or less.
+    pub fn limit_definitions(&mut self, memory: u64) {
+        let share = usize::try_from(memory / 8).unwrap_or(usize::MAX).min(DEFINITIONS_MAX);
+        (self.functions_max, self.contexts_max) = (share, share);
     }
 
     /// Returns true if replies wait for room.
@@ -123,7 +123,7 @@ impl NestedTasks {
     #[cfg(test)]
     pub fn unknown_function(&self, slot: SlotId, function: u32) -> String {
         let functions = &self.desks[usize::from(slot.0)].functions;
-        functions.reason(function, self.functions_max).into_owned()
+        functions.reason(function).to_string()
     }
 
     /// Returns the word for the handle of a new task; never 0.
@@ -258,14 +258,13 @@ impl Inner {
     }
 
     fn submit_nested(&mut self, slot: SlotId, submission: NestedSubmission<'_>, now: u64) {
-        let functions_max = self.nested.functions_max;
         let session = self.nested.session(slot);
         let function = session.functions.get(submission.function);
         let parents: Option<Vec<TaskId>> =
             submission.arguments.iter().map(|ticket| session.tasks.get(ticket).copied()).collect();
         let (Some(function), Some(mut parents)) = (function, parents) else {
             let text = match function {
-                None => session.functions.reason(submission.function, functions_max),
+                None => session.functions.reason(submission.function),
                 Some(_) => "the engine refused a task whose result is an argument".into(),
             };
             return self.reply(slot, submission.ticket, ReplyKind::Refused, text.as_bytes());

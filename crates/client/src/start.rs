@@ -61,7 +61,7 @@ impl Client {
         config.cores = u32::try_from(cores).unwrap_or(u32::MAX);
         let gaps = Gaps::new(options.window, LOOKS);
         let mut inner = Inner::new(Core::new(config), port, tree, Arc::clone(&shared), gaps);
-        inner.nested.limit_functions(memory);
+        inner.nested.limit_definitions(memory);
         let now = inner.port.read_clock();
         inner.core.start(now, &mut inner.port);
         inner.settle();

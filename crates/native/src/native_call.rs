@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::io::Write as _;
 
 use gristmill_library::SharedLibrary;
-use gristmill_store::Verifier;
+use gristmill_store::digest_of_bytes;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyMemoryError, PyValueError};
 use pyo3::ffi;
@@ -45,9 +45,7 @@ pub fn library_tables(content: &[u8]) -> PyResult<Tables> {
 /// Returns the digest by which functions name bytes that they share, 32 bytes.
 #[pyfunction]
 pub fn content_digest<'py>(py: Python<'py>, content: &[u8]) -> Bound<'py, PyBytes> {
-    let mut verifier = Verifier::default();
-    verifier.take(content);
-    PyBytes::new(py, &verifier.digest().0)
+    PyBytes::new(py, &digest_of_bytes(content).0)
 }
 
 /// Calls a native function with an input and an output buffer. Returns the number of bytes that it wrote.

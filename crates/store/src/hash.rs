@@ -18,6 +18,14 @@ pub fn digest_of(part: &BlockPart) -> Digest {
     })
 }
 
+/// Returns the hash of bytes.
+#[must_use]
+pub fn digest_of_bytes(bytes: &[u8]) -> Digest {
+    let mut verifier = Verifier::default();
+    verifier.take(bytes);
+    verifier.digest()
+}
+
 /// A hasher of a blob whose bytes arrive over time. The caller compares the digest with the blob's name.
 #[derive(Debug, Default)]
 pub struct Verifier {

@@ -2,7 +2,7 @@
 //!
 //! | part | purpose |
 //! |---|---|
-//! | [`digest_of`], [`Verifier`] | the hash of a block, computed at once or while its bytes arrive |
+//! | [`digest_of`], [`digest_of_bytes`], [`Verifier`] | the hash of a block, computed at once or while its bytes arrive |
 //! | [`Store`] | the blobs of one node: in transfer, in memory, on disk |
 //! | [`BroadcastPlan`] | a client's plan of which node gets which blob from which source. Pure: no clock, no bytes |
 //!
@@ -25,5 +25,5 @@ pub use broadcast::{
     BroadcastAction, BroadcastNode, BroadcastOptions, BroadcastPlan, BroadcastSource,
     BroadcastTopology, Stage,
 };
-pub use hash::{Verifier, digest_of};
+pub use hash::{Verifier, digest_of, digest_of_bytes};
 pub use store::Store;

@@ -1,6 +1,6 @@
 //! Functions that the tasks of a worker submit. The worker defines each before the first task that names it.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
 use gristmill_wire::{FunctionId, SlotId};
 
@@ -11,8 +11,6 @@ use crate::peers::PeerFunctions;
 #[derive(Debug, Default)]
 pub(super) struct NestedFunctions {
     known: PeerFunctions,
-    /// The last function that was not kept, and the size that all definitions would have had with it, bytes.
-    refused: Option<(u32, usize)>,
 }
 
 impl NestedFunctions {
@@ -31,23 +29,17 @@ impl NestedFunctions {
         self.known.audit()
     }
 
-    /// Returns why a number stands for no function, if definitions may take `limit` bytes.
-    pub fn reason(&self, theirs: u32, limit: usize) -> Cow<'static, str> {
-        let Some((_, size)) = self.refused.filter(|(refused, _)| *refused == theirs) else {
-            let text =
-                "its function is unknown: the worker sent no definition that the engine could read";
-            return text.into();
-        };
-        format!(
-            "with its function the definitions of the functions that this worker's tasks submit take {size} bytes, and the \
-             limit is {limit}: pass large data as arguments, not as captured values"
-        )
-        .into()
+    /// Returns why a number stands for no function.
+    pub fn reason(&self, theirs: u32) -> Arc<str> {
+        let unknown =
+            "its function is unknown: the worker sent no definition that the engine could read";
+        self.known.refusal(FunctionId(theirs)).unwrap_or_else(|| unknown.into())
     }
 }
 
 impl Inner {
-    /// Records the function behind a worker's number. Records nothing if the worker's functions would take too much memory.
+    /// Records the function behind a worker's number. Records only a reason if the worker's functions would take too much
+    /// memory, or if what the function needs was refused.
     pub(super) fn define_nested_function(
         &mut self,
         slot: SlotId,
@@ -60,6 +52,11 @@ impl Inner {
         if let Err(size) = functions.known.check(FunctionId(theirs), size, limit) {
             return self.refuse_nested_function(slot, theirs, size);
         }
+        if let Some(reason) = functions.known.refusal_of_need()
+            && !self.port.functions.has_needs(definition)
+        {
+            return self.refuse_nested_for(slot, theirs, reason);
+        }
         let ours = self.port.functions.define(definition, name);
         let functions = &mut self.nested.session(slot).functions;
         if let Some(old) = functions.known.insert(FunctionId(theirs), ours, size) {
@@ -69,8 +66,20 @@ impl Inner {
 
     /// Records that a worker's number stands for no function, because all definitions would take `size` bytes with this one.
     pub(super) fn refuse_nested_function(&mut self, slot: SlotId, theirs: u32, size: usize) {
-        self.forget_nested_function(slot, theirs);
-        self.nested.session(slot).functions.refused = Some((theirs, size));
+        let limit = self.nested.functions_max;
+        let reason = format!(
+            "with its function, or a library that it needs, the definitions of the functions that this worker's tasks submit \
+             take {size} bytes, and the limit is {limit}: pass large data as arguments, not as captured values, and submit \
+             functions of large libraries in the program"
+        );
+        self.refuse_nested_for(slot, theirs, reason.into());
+    }
+
+    fn refuse_nested_for(&mut self, slot: SlotId, theirs: u32, reason: Arc<str>) {
+        let functions = &mut self.nested.session(slot).functions;
+        if let Some(ours) = functions.known.refuse(FunctionId(theirs), reason) {
+            self.forget_nested(ours);
+        }
     }
 
     /// Forgets a function that a worker does not name any more.

@@ -10,6 +10,7 @@ use gristmill_wire::{FailureKind, FunctionId, TaskFailure, TaskId};
 use super::backlog::BacklogLimits;
 use super::intake::LinkWork as _;
 use super::link::PIECE;
+use crate::inner::Inner;
 use crate::outcome::Ended;
 use crate::workerless::{Node, WorkerlessEngine, end};
 
@@ -92,6 +93,7 @@ fn a_result_that_is_too_large_fails_its_task_and_its_node_goes_on() {
     let begin = "the result of the task from node n1 is too large: it takes a message of 3145776 bytes, and the limit \
                  is 1048576";
     assert!(text.starts_with(begin) && text.contains("use these"), "{text}");
+    assert!(text.contains("an eighth of this program's memory"), "{text}");
     let next = engine.submit_one();
     node.until_sent(&mut engine);
     node.answer_plainly();
@@ -144,22 +146,61 @@ fn a_task_that_is_too_large_is_answered_and_its_peer_goes_on() {
     let answer = AnswerMessage::read(&body).expect("an answer");
     assert_eq!((answer.task, answer.attempt, answer.end), (id, Attempt(2), EndKind::Raised));
     let text = text_of(answer.payload.bytes);
-    assert!(text.starts_with("the arguments of the task are too large for node "), "{text}");
+    assert!(
+        text.starts_with("the arguments of the task are too large for the program: "),
+        "{text}"
+    );
     // The next message of the node says what it has received.
     node.say(&Control::Recalled);
     engine.until(&mut [&mut node], |inner| inner.inbound.count() == 0);
     assert!(engine.departures().is_empty());
 }
 
+/// Sends a task of a function, and returns the text of the error that answers it.
+fn refusal_of(engine: &mut WorkerlessEngine, node: &mut Node, function: u32) -> String {
+    let id = TaskId::new(function, 1);
+    let out = &mut node.link().out;
+    let name = (id, FunctionId(function), Attempt(0));
+    TaskMessage::write(out, name, None, (0, false), |out| Parted::put_plain(out, b""));
+    let body = node.until_told(engine, MessageKind::Answer);
+    node.heard.clear();
+    let answer = AnswerMessage::read(&body).expect("an answer");
+    assert_eq!((answer.task, answer.end), (id, EndKind::Raised));
+    text_of(answer.payload.bytes)
+}
+
 #[test]
-fn a_definition_that_is_too_large_ends_the_link_with_a_sentence() {
+fn a_library_that_is_too_large_fails_the_tasks_that_need_it_and_the_link_goes_on() {
     let mut engine = WorkerlessEngine::new();
     engine.inner.port.links.sizes.message = 1 << 20;
     let mut node = engine.join("n1", 1);
-    let definition = vec![7; 3 << 20];
-    let function = FunctionId(0);
-    Definition { function, definition: &definition, name: b"f" }.write(&mut node.link().out);
-    let text = ending(&mut engine, &mut node);
-    assert!(text.starts_with("it sent a message of kind Define with 31457"), "{text}");
-    assert!(text.ends_with("pass large data to tasks as arguments"), "{text}");
+    let digest = [7; 32];
+    let library = [&b"L"[..], &digest, &[7; 3 << 20]].concat();
+    let needing = [&b"D\x01\0"[..], &digest, b"code"].concat();
+    let definitions = [(0, &library[..]), (1, &needing), (2, &needing), (3, &library)];
+    for (function, definition) in definitions {
+        let function = FunctionId(function);
+        Definition { function, definition, name: b"f" }.write(&mut node.link().out);
+    }
+    for function in [1, 2, 3, 1] {
+        let text = refusal_of(&mut engine, &mut node, function);
+        let begin = "the function, or a library that it needs, is too large for the program: it takes a message of 31458";
+        assert!(text.starts_with(begin), "{text}");
+        assert!(text.contains("an eighth of its memory; pass large data"), "{text}");
+    }
+    // An id that is defined again stands for the new function.
+    let function = FunctionId(1);
+    Definition { function, definition: b"code", name: b"f" }.write(&mut node.link().out);
+    engine.inner.port.links.get_mut(node.peer).expect("it is there").own_name = "n7".into();
+    node.say(&Control::Recalled);
+    let peer = node.peer;
+    let is_defined = |inner: &Inner| {
+        inner.port.links.get(peer).is_some_and(|link| link.functions.get(function).is_some())
+    };
+    engine.until(&mut [&mut node], is_defined);
+    assert_eq!(engine.departures(), []);
+    Definition { function: FunctionId(4), definition: &library, name: b"f" }
+        .write(&mut node.link().out);
+    let text = refusal_of(&mut engine, &mut node, 4);
+    assert!(text.contains("is too large for node n7: "), "{text}");
 }

@@ -8,13 +8,14 @@ use gristmill_wire::peer::{
     AnswerMessage, Control, EndKind, LossFrame, ParentResult, Parted, TaskLimits, TaskMessage,
 };
 use gristmill_wire::{
-    Attempt, BlobName, ContextId, Epoch, FunctionId, PeerId, SlotId, Span, TaskId,
+    Attempt, BlobName, ContextId, Epoch, FunctionId, PeerId, SlotId, Span, TaskId, short_name,
 };
 
 use super::answers::cause_word;
 use super::contexts::ContextWork;
 use super::home::{EngineParts, LinkHome, LinkPort, PayloadStore};
 use super::link::{Link, LinkError};
+use super::oversized::OversizedWork;
 use super::peer_functions::DEFINITIONS_MAX;
 use super::sending::Sending;
 use crate::client_port::{handle, split_handle};
@@ -115,7 +116,9 @@ pub(super) trait InboundWork: LinkHome {
             return Err(LinkError::Again(theirs));
         }
         let function = self.port().peer_function(peer, message.function);
-        let function = function.ok_or(LinkError::Undefined(message.function))?;
+        let Some(function) = function else {
+            return self.fail_without_function(peer, (theirs, attempt), message.function);
+        };
         let named = message.limits.map_or(ContextId(0), |limits| limits.context);
         let context = self.take_named(peer, named)?;
         if let Some(context) = context {
@@ -272,7 +275,18 @@ pub(super) trait InboundWork: LinkHome {
         let Some(link) = self.links().get(peer) else { return Ok(()) };
         let size = definition.len() + name.len();
         if let Err(size) = link.functions.check(function, size, DEFINITIONS_MAX) {
-            return Err(LinkError::Definitions { name: name.to_owned(), size });
+            let sizes = format!(
+                "with {} the definitions of your functions take {size} bytes there, and the limit is {DEFINITIONS_MAX}",
+                short_name(name)
+            );
+            self.refuse_function(peer, function, &sizes);
+            return Ok(());
+        }
+        if let Some(reason) = link.functions.refusal_of_need()
+            && !self.port_mut().writing().1.has_needs(definition)
+        {
+            self.refuse_function_for(peer, function, reason);
+            return Ok(());
         }
         let ours = self.port_mut().writing().1.define(definition, name);
         let link = self.links_mut().get_mut(peer);

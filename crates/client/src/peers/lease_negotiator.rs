@@ -191,7 +191,8 @@ impl<L: LinkOwner> LeaseNegotiator<L> {
         let Some(channel) = pending.handshake.into_channel() else { return };
         let LeaseRequest { beat_ns, expiry_ns, .. } = self.terms.request;
         let (Greeting { name, labels, .. }, grant) = (theirs, *grant);
-        let link = NewLink { name, channel, beat_ns, expiry_ns, grant, labels };
+        let own_name = String::new();
+        let link = NewLink { name, channel, beat_ns, expiry_ns, grant, labels, own_name };
         let peer = self.owner.attach(link);
         self.leases.insert(grant.lease, (peer, node));
     }

@@ -25,6 +25,8 @@ pub struct NewLink {
     pub grant: LeaseGrant,
     /// Labels of the other end from its owner, as `name=value` lines.
     pub labels: String,
+    /// Name that the other end knows this one by, for messages to it; empty for a program.
+    pub own_name: String,
 }
 
 /// Snapshot of one link.
@@ -250,6 +252,7 @@ impl Links {
         link.ends_at_ns = ends_at_ns;
         link.grant = new.grant;
         link.labels = new.labels.into();
+        link.own_name = new.own_name.into();
         self.links[place] = Some(link);
         self.watch(peer);
         let LeaseGrant { workers, memory, gpus, .. } = new.grant;
@@ -344,6 +347,7 @@ mod tests {
                 expiry_ns: 1,
                 grant: LeaseGrant::NOTHING,
                 labels: String::new(),
+                own_name: String::new(),
             };
             let (peer, ..) = links.insert(new, 0);
             let link = links.get_mut(peer).expect("it was just taken in");

@@ -34,6 +34,7 @@ mod names;
 mod node_failures;
 mod oversized;
 mod peer_functions;
+mod refused_functions;
 mod sending;
 mod service;
 

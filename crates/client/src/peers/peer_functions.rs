@@ -6,8 +6,11 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
+use std::sync::Arc;
 
 use gristmill_wire::{FunctionId, IdHasher};
+
+use super::refused_functions::RefusedFunctions;
 
 /// Maximum size of the definitions of one peer, bytes: a thousand functions that hold a megabyte each, or a million fresh ones.
 pub const DEFINITIONS_MAX: usize = 1 << 30;
@@ -25,6 +28,7 @@ struct Known {
 pub struct PeerFunctions {
     by_theirs: HashMap<FunctionId, Known, BuildHasherDefault<IdHasher>>,
     size: usize,
+    refused: RefusedFunctions,
 }
 
 impl PeerFunctions {
@@ -60,6 +64,7 @@ impl PeerFunctions {
         ours: FunctionId,
         size: usize,
     ) -> Option<FunctionId> {
+        self.refused.remove(theirs);
         let size = ENTRY_SIZE + size;
         let before = self.by_theirs.insert(theirs, Known { ours, size });
         self.size += size;
@@ -69,9 +74,29 @@ impl PeerFunctions {
 
     /// Removes an id; returns the function that it stood for.
     pub fn remove(&mut self, theirs: FunctionId) -> Option<FunctionId> {
+        self.refused.remove(theirs);
         let known = self.by_theirs.remove(&theirs)?;
         self.size -= known.size;
         Some(known.ours)
+    }
+
+    /// Makes an id stand for no function, for a reason; returns the function that it stood for.
+    pub fn refuse(&mut self, theirs: FunctionId, reason: Arc<str>) -> Option<FunctionId> {
+        let before = self.remove(theirs);
+        self.refused.insert(theirs, reason);
+        before
+    }
+
+    /// Returns why an id stands for no function, if one was refused.
+    #[must_use]
+    pub fn refusal(&self, theirs: FunctionId) -> Option<Arc<str>> {
+        self.refused.reason(theirs).cloned()
+    }
+
+    /// Returns why a function is refused that needs what is not here: what it needs was refused.
+    #[must_use]
+    pub fn refusal_of_need(&self) -> Option<Arc<str>> {
+        self.refused.latest().cloned()
     }
 
     /// Returns all functions here that the process's ids stand for.

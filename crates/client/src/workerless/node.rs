@@ -27,6 +27,7 @@ pub(crate) fn end(name: &str, channel: Box<dyn Channel + Send>, workers: u32) ->
         expiry_ns: FOR_EVER_NS,
         grant: LeaseGrant { workers, ..LeaseGrant::NOTHING },
         labels: String::new(),
+        own_name: String::new(),
     }
 }
 

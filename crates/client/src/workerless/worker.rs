@@ -161,6 +161,36 @@ mod tests {
     }
 
     #[test]
+    fn a_function_whose_library_was_refused_is_refused_for_the_same_reason() {
+        let limit = ENTRY_SIZE + 1000;
+        let mut engine = WorkerlessEngine::with_worker_functions(limit);
+        let library = [&b"L"[..], &[7; 32], &[7; 1000]].concat();
+        let needing = [&b"D\x01\0"[..], &[7; 32], b"code"].concat();
+        for (function, definition) in [(1, &library), (2, &needing), (3, &vec![7; 1000])] {
+            let mut bytes = Vec::new();
+            NestedRequest::Define { function, name: "f", definition }.encode(&mut bytes);
+            assert!(engine.hear(&bytes, false));
+        }
+        assert_eq!(engine.told_functions(), (0, 0));
+        for (function, size) in [(1, 1034), (2, 1034), (3, 1001), (2, 1034)] {
+            let text = engine.inner.nested.unknown_function(SLOT, function);
+            let size = ENTRY_SIZE + size;
+            assert!(
+                text.contains(&format!("take {size} bytes, and the limit is {limit}")),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_definitions_of_a_worker_take_an_eighth_of_a_small_memory() {
+        let mut engine = WorkerlessEngine::default();
+        let nested = &mut engine.inner.nested;
+        nested.limit_definitions(1 << 30);
+        assert_eq!((nested.functions_max, nested.contexts_max), (1 << 27, 1 << 27));
+    }
+
+    #[test]
     fn nothing_is_kept_of_a_task_whose_ticket_was_used_again() {
         let mut engine = WorkerlessEngine::with_worker(0);
         let request = |engine: &mut WorkerlessEngine, request: NestedRequest<'_>| {

@@ -70,6 +70,7 @@ fn connect(name: &str) -> (NewLink, Wire) {
         expiry_ns: u64::MAX / 4,
         grant: LeaseGrant { workers: 2, ..LeaseGrant::NOTHING },
         labels: String::new(),
+        own_name: String::new(),
     };
     (new, theirs)
 }

@@ -88,6 +88,7 @@ fn end(name: &str, channel: Wire, beat_ns: u64, workers: u32) -> NewLink {
         expiry_ns: FOR_EVER_NS,
         grant: LeaseGrant { workers, ..LeaseGrant::NOTHING },
         labels: String::new(),
+        own_name: String::new(),
     }
 }
 

@@ -19,6 +19,7 @@ fn new_link(name: &str, channel: impl Channel + Send + 'static) -> NewLink {
         expiry_ns: EXPIRY_NS,
         grant: LeaseGrant::NOTHING,
         labels: String::new(),
+        own_name: String::new(),
     }
 }
 

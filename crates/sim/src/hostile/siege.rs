@@ -61,9 +61,15 @@ pub struct Siege {
 /// Creates a connection: the engine's link and the peer's end.
 fn connect(name: &str, grant: LeaseGrant) -> (NewLink, Wire) {
     let (ours, theirs) = wire();
-    let (channel, labels, name) = (Box::new(ours), String::new(), name.to_owned());
-    let new =
-        NewLink { name, channel, beat_ns: EXPIRY_NS / 8, expiry_ns: EXPIRY_NS, grant, labels };
+    let new = NewLink {
+        name: name.to_owned(),
+        channel: Box::new(ours),
+        beat_ns: EXPIRY_NS / 8,
+        expiry_ns: EXPIRY_NS,
+        grant,
+        labels: String::new(),
+        own_name: String::new(),
+    };
     (new, theirs)
 }
 

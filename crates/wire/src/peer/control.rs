@@ -87,6 +87,15 @@ impl<'a> Definition<'a> {
         })
     }
 
+    /// Reads the id from the beginning of the body.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`].
+    #[expect(clippy::cast_possible_truncation, reason = "the high half is reserved")]
+    pub fn function_of(body: &[u8]) -> Result<FunctionId, FrameError> {
+        Ok(FunctionId(Reader::new(body).word()? as u32))
+    }
+
     /// Reads the message.
     ///
     /// # Errors

@@ -36,6 +36,8 @@ pub struct Link {
     pub name: Arc<str>,
     /// Labels of the other end from its owner, as `name=value` lines.
     pub labels: Arc<str>,
+    /// Name that the other end knows this one by; empty for a program.
+    pub own_name: Arc<str>,
     /// Epoch that tells this peer from others that had its number.
     pub epoch: Epoch,
     /// Workers, memory and GPUs that the other end grants this one.
@@ -116,6 +118,7 @@ impl Link {
         Self {
             name,
             labels: Arc::from(""),
+            own_name: Arc::from(""),
             epoch,
             grant: LeaseGrant::NOTHING,
             ends_at_ns: u64::MAX,

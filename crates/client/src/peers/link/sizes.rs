@@ -29,13 +29,13 @@ pub struct LinkSizes {
 
 impl LinkSizes {
     /// Returns limits for an engine that may use `memory` bytes: a message takes at most an eighth of them, and all incomplete
-    /// ones a quarter.
+    /// ones half.
     #[must_use]
     pub fn within(memory: u64) -> Self {
         let share = |divisor| usize::try_from(memory / divisor).unwrap_or(usize::MAX);
         Self {
             message: share(8).min(MESSAGE_SIZE_MAX),
-            assembled: share(4).max(ASSEMBLED_MIN),
+            assembled: share(2).max(ASSEMBLED_MIN),
             ..Self::default()
         }
     }
