@@ -117,7 +117,8 @@ enum Identity {
 }
 
 impl FunctionCache {
-    /// Returns the id of `function`, if it is cached and unchanged.
+    /// Returns the id of `function`, if it is cached and unchanged. Returns `None` once after a dependency was freed: the caller
+    /// then calls [`Self::insert`], which releases the dependency.
     #[inline]
     pub fn find(&mut self, py: Python<'_>, function: *mut ffi::PyObject) -> Option<FunctionId> {
         match &self.last {
@@ -127,6 +128,9 @@ impl FunctionCache {
     }
 
     fn search(&mut self, py: Python<'_>, function: *mut ffi::PyObject) -> Option<FunctionId> {
+        if self.dependencies.has_departed() {
+            return None;
+        }
         let key = function as usize;
         let entry = self.entries.get(&key)?;
         let reloads = RELOADS.load(Ordering::Relaxed); // as in `modules_changed`
@@ -236,7 +240,10 @@ impl FunctionCache {
 
     /// Removes the entry of a function or of a dependency that was freed, and returns that of a function.
     fn depart(&mut self, key: usize) -> Option<Entry> {
-        self.dependencies.depart(key);
+        if self.dependencies.depart(key) {
+            // The next `find` then sees it.
+            self.last = None;
+        }
         if self.last.as_ref().is_some_and(|last| last.function == key) {
             self.last = None;
         }

@@ -1,4 +1,4 @@
-//! What is too large to be kept: the tasks that it belongs to fail, and the link goes on.
+//! Messages and definitions that are too large to be kept: the tasks that they belong to fail, and the link goes on.
 
 use std::sync::Arc;
 

@@ -65,13 +65,17 @@ impl Dependencies {
         (Some(id), object)
     }
 
-    /// Removes an object that was freed.
-    pub fn depart(&mut self, key: usize) {
-        if self.by_key.get(&key).is_some_and(|one| one.referent.is_over())
-            && let Some(one) = self.by_key.remove(&key)
-        {
-            self.departed.push(one.id);
-        }
+    /// Removes an object that was freed; returns true if there was one.
+    pub fn depart(&mut self, key: usize) -> bool {
+        let is_over = self.by_key.get(&key).is_some_and(|one| one.referent.is_over());
+        let removed = if is_over { self.by_key.remove(&key) } else { None };
+        self.departed.extend(removed.map(|one| one.id));
+        is_over
+    }
+
+    /// Returns true if objects were freed whose ids were not taken.
+    pub const fn has_departed(&self) -> bool {
+        !self.departed.is_empty()
     }
 
     /// Takes the ids of the objects that were freed.
