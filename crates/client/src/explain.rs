@@ -69,7 +69,7 @@ impl Inner {
             ),
             TaskLocation::Sent { slot, ahead } => self.explain_sent(&who, slot, ahead),
             TaskLocation::Delegated { peer, ahead, parents } => {
-                let name = self.port.links.get(peer).map_or("?", |link| &link.name);
+                let name = self.port.links.get(peer).map_or("?", |link| &link.names.theirs);
                 let text = format!("{who} is with node {name}, {}", self.node_state(peer));
                 let arguments = self.core.arguments(task);
                 let blobs = arguments.and_then(|payload| self.port.explain_blobs(peer, payload));
@@ -84,7 +84,7 @@ impl Inner {
                 }
             }
             TaskLocation::Returned { peer } => {
-                let name = self.port.links.get(peer).map_or("?", |link| &link.name);
+                let name = self.port.links.get(peer).map_or("?", |link| &link.names.theirs);
                 let text = format!("{who} has returned, and its result is at node {name}");
                 match self.port.inbound_results.progress(task) {
                     Some((received, size)) => {
@@ -167,7 +167,7 @@ impl Inner {
         }
         let peers: Vec<_> = self.core.peer_stats().collect();
         for peer in peers.iter().take(NODES_MAX) {
-            let name = self.port.links.get(peer.peer).map_or("?", |link| &link.name);
+            let name = self.port.links.get(peer.peer).map_or("?", |link| &link.names.theirs);
             let state = match peer {
                 PeerStats { is_draining: true, .. } => ", and gets no more because it drains",
                 PeerStats { is_distrusted: true, .. } => {

@@ -150,7 +150,7 @@ pub(crate) trait DeferredResults: BlobHome {
     /// Handles the loss of a blob on a peer. Deferred results with this blob are lost, and so are results with it that are on
     /// their way from the peer.
     fn results_dropped(&mut self, peer: PeerId, digest: Digest, text: &str) {
-        let node = self.links().get(peer).map_or("?", |link| &link.name);
+        let node = self.links().get(peer).map_or("?", |link| &link.names.theirs);
         let detail = format!("it has lost the result: {text}");
         let report = LossReport::of_node(node, &detail);
         for task in self.core().stayed_at(peer) {

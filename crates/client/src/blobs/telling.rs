@@ -28,7 +28,7 @@ impl ClientPort {
                 Some(format!("the program has sent {given} of {size} bytes of an argument"))
             }
             Stage::From(BroadcastSource::Node(source)) => {
-                let source = self.links.get(source).map_or("?", |link| &link.name);
+                let source = self.links.get(source).map_or("?", |link| &link.names.theirs);
                 Some(format!("node {source} sends an argument of {size} bytes"))
             }
         }

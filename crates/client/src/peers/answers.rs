@@ -85,7 +85,7 @@ pub(super) trait AnswerWork: LinkHome {
                 RemoteCompletion { task: message.task, attempt: message.attempt, timings };
             return self.await_result(peer, returned, &message.payload);
         }
-        let node = &link.name;
+        let node = &link.names.theirs;
         let end = match message.end {
             EndKind::Lost => {
                 let frame = message.loss.as_ref().expect("a loss comes with its frame");

@@ -191,7 +191,7 @@ fn a_library_that_is_too_large_fails_the_tasks_that_need_it_and_the_link_goes_on
     // An id that is defined again stands for the new function.
     let function = FunctionId(1);
     Definition { function, definition: b"code", name: b"f" }.write(&mut node.link().out);
-    engine.inner.port.links.get_mut(node.peer).expect("it is there").own_name = "n7".into();
+    engine.inner.port.links.get_mut(node.peer).expect("it is there").names.ours = "n7".into();
     node.say(&Control::Recalled);
     let peer = node.peer;
     let is_defined = |inner: &Inner| {

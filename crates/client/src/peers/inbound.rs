@@ -8,15 +8,15 @@ use gristmill_wire::peer::{
     AnswerMessage, Control, EndKind, LossFrame, ParentResult, Parted, TaskLimits, TaskMessage,
 };
 use gristmill_wire::{
-    Attempt, BlobName, ContextId, Epoch, FunctionId, PeerId, SlotId, Span, TaskId, short_name,
+    Attempt, BlobName, ContextId, Epoch, FailureKind, FunctionId, PeerId, SlotId, Span,
+    TaskFailure, TaskId,
 };
 
 use super::answers::cause_word;
 use super::contexts::ContextWork;
+use super::definitions::DefinitionWork;
 use super::home::{EngineParts, LinkHome, LinkPort, PayloadStore};
 use super::link::{Link, LinkError};
-use super::oversized::OversizedWork;
-use super::peer_functions::DEFINITIONS_MAX;
 use super::sending::Sending;
 use crate::client_port::{handle, split_handle};
 
@@ -222,6 +222,21 @@ pub(super) trait InboundWork: LinkHome {
         self.inbound().get(place).filter(|inbound| inbound.attempt == attempt).copied()
     }
 
+    /// Answers a peer's task whose function is not here.
+    ///
+    /// # Errors
+    /// [`LinkError::Undefined`]: the peer has not defined the function; [`LinkError::Again`].
+    fn fail_without_function(
+        &mut self,
+        peer: PeerId,
+        task: (TaskId, Attempt),
+        function: FunctionId,
+    ) -> Result<(), LinkError> {
+        let Some(link) = self.links().get(peer) else { return Ok(()) };
+        let reason = link.functions.refusal(function).ok_or(LinkError::Undefined(function))?;
+        self.fail_task(peer, task, &no_memory(&reason))
+    }
+
     /// Answers a peer's task, of which only the id is known, with an exception: it does not run.
     ///
     /// # Errors
@@ -262,53 +277,6 @@ pub(super) trait InboundWork: LinkHome {
         link.note_answer(place);
         links.has_outgoing = true;
         Ok(())
-    }
-
-    /// Records the function that a peer's function id stands for from now on.
-    fn take_definition(
-        &mut self,
-        peer: PeerId,
-        function: FunctionId,
-        definition: &[u8],
-        name: &str,
-    ) -> Result<(), LinkError> {
-        let Some(link) = self.links().get(peer) else { return Ok(()) };
-        let size = definition.len() + name.len();
-        if let Err(size) = link.functions.check(function, size, DEFINITIONS_MAX) {
-            let sizes = format!(
-                "with {} the definitions of your functions take {size} bytes there, and the limit is {DEFINITIONS_MAX}",
-                short_name(name)
-            );
-            self.refuse_function(peer, function, &sizes);
-            return Ok(());
-        }
-        if let Some(reason) = link.functions.refusal_of_need()
-            && !self.port_mut().writing().1.has_needs(definition)
-        {
-            self.refuse_function_for(peer, function, reason);
-            return Ok(());
-        }
-        let ours = self.port_mut().writing().1.define(definition, name);
-        let link = self.links_mut().get_mut(peer);
-        if let Some(before) = link.and_then(|link| link.functions.insert(function, ours, size)) {
-            self.release_function(before);
-        }
-        Ok(())
-    }
-
-    /// Forgets the function that a peer's function id stood for, because no task of the peer names the id any more.
-    fn forget_definition(&mut self, peer: PeerId, function: FunctionId) {
-        let link = self.links_mut().get_mut(peer);
-        if let Some(ours) = link.and_then(|link| link.functions.remove(function)) {
-            self.release_function(ours);
-        }
-    }
-
-    fn release_function(&mut self, function: FunctionId) {
-        let port = self.port_mut();
-        if port.writing().1.release(function) {
-            port.function_freed(function);
-        }
     }
 
     /// Cancels a peer's task, even if the task runs.
@@ -458,6 +426,11 @@ pub(super) trait InboundWork: LinkHome {
 }
 
 impl<H: LinkHome> InboundWork for H {}
+
+/// Returns the exception of a task for which there is too little memory.
+pub(super) fn no_memory(text: &str) -> Vec<u8> {
+    TaskFailure::of_text(FailureKind::NoMemory, text).encode()
+}
 
 /// Returns the end that an answer reports for an outcome, and the loss if it is one.
 fn end_of(has_started: bool, outcome: Option<&TaskOutcome<'_>>) -> (EndKind, Option<LossFrame>) {

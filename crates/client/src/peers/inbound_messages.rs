@@ -8,6 +8,7 @@ use gristmill_wire::{ContextId, PeerId};
 
 use super::answers::AnswerWork;
 use super::contexts::{ContextTelling, ContextWork};
+use super::definitions::DefinitionWork;
 use super::home::{EngineParts, LinkHome};
 use super::inbound::InboundWork;
 use super::intake::{Departure, LinkWork, PeerEvent};
@@ -95,7 +96,7 @@ pub(super) trait InboundMessages: LinkHome {
                 MessageKind::Define => {
                     let Definition { function, definition, name } = Definition::read(body)?;
                     let name = String::from_utf8_lossy(name);
-                    self.take_definition(peer, function, definition, &name)?;
+                    self.take_definition(peer, function, definition, &name);
                 }
                 MessageKind::DefineContext => {
                     self.take_context(peer, &ContextTerms::read(body)?)?;

@@ -8,6 +8,7 @@ use gristmill_wire::peer::Control;
 use gristmill_wire::{BlobName, PeerId, TaskId};
 
 use super::contexts::ContextWork;
+use super::definitions::DefinitionWork;
 use super::home::{EngineParts, LinkHome, LinkPort};
 use super::inbound::InboundWork;
 use super::inbound_messages::InboundMessages;
@@ -145,7 +146,7 @@ pub trait LinkWork: LinkHome {
     fn peer_gone(&mut self, peer: PeerId, text: &str, how: Departure) {
         let now = self.port().now();
         let Some(link) = self.links_mut().remove(peer, now) else { return };
-        let report = LossReport::of_node(&link.name, text);
+        let report = LossReport::of_node(&link.names.theirs, text);
         let EngineParts { core, port, .. } = self.parts();
         core.peer_lost((peer, link.epoch), report, &link.never_sent(), now, port);
         self.peer_left(peer);
@@ -156,7 +157,7 @@ pub trait LinkWork: LinkHome {
             .states()
             .for_each(|state| self.port_mut().contexts_mut().note_departed(state));
         self.port_mut().forget_known_functions(peer);
-        let (name, text) = (link.name, text.to_owned());
+        let (name, text) = (link.names.theirs, text.to_owned());
         let had_workers = link.heartbeat.last.workers > 0;
         // If this side has ended the link, the layers above need not know of the departure.
         if !link.is_ending {

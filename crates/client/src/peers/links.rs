@@ -252,7 +252,7 @@ impl Links {
         link.ends_at_ns = ends_at_ns;
         link.grant = new.grant;
         link.labels = new.labels.into();
-        link.own_name = new.own_name.into();
+        link.names.ours = new.own_name.into();
         self.links[place] = Some(link);
         self.watch(peer);
         let LeaseGrant { workers, memory, gpus, .. } = new.grant;
@@ -307,7 +307,7 @@ impl Links {
             let bytes = |count: fn(&(dyn Channel + Send)) -> u64| link.channel().map_or(0, count);
             Some(PeerView {
                 peer,
-                name: Arc::clone(&link.name),
+                name: Arc::clone(&link.names.theirs),
                 labels: Arc::clone(&link.labels),
                 is_connected: link.is_connected(),
                 is_distrusted: false,

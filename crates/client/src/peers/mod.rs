@@ -11,6 +11,7 @@ mod breaches;
 mod connection_manager;
 mod contexts;
 mod cutting;
+mod definitions;
 mod dials;
 mod disagreement;
 #[cfg(test)]

@@ -1,25 +1,20 @@
 //! Messages and definitions that are too large to be kept: the tasks that they belong to fail, and the link goes on.
 
-use std::sync::Arc;
-
 use gristmill_core::{Payload, PeerAnswer, PeerEnd};
+use gristmill_wire::PeerId;
 use gristmill_wire::peer::{AnswerMessage, Definition, EndKind, MessageKind, TaskMessage};
-use gristmill_wire::{Attempt, FailureKind, FunctionId, PeerId, TaskFailure, TaskId};
 
 use super::answers::AnswerWork;
+use super::definitions::DefinitionWork;
 use super::home::{EngineParts, LinkHome};
-use super::inbound::InboundWork;
+use super::inbound::{InboundWork, no_memory};
 use super::link::{LinkError, OversizedMessage};
 
 /// Advice for values that travel as one message.
 const ADVICE: &str = "arrays and other buffers of a megabyte or more have no such limit; so use these, several smaller \
                       values, or files";
 
-/// Advice for functions.
-const FUNCTION_ADVICE: &str = "pass large data to tasks as arguments, load a large library from a file in the task, or run the \
-                               task where there is more memory";
-
-/// Methods that handle messages and definitions which are too large.
+/// Methods that handle messages which are too large.
 pub(super) trait OversizedWork: LinkHome {
     /// Fails the task that a message belongs to, which was too large to be kept; of a definition, all tasks that need it.
     ///
@@ -51,46 +46,6 @@ pub(super) trait OversizedWork: LinkHome {
         }
     }
 
-    /// Notes that a peer's function id stands for no function: its definition is too large, as `sizes` says.
-    fn refuse_function(&mut self, peer: PeerId, function: FunctionId, sizes: &str) {
-        let reason = format!(
-            "the function, or a library that it needs, is too large for {}: {sizes}; {FUNCTION_ADVICE}",
-            self.own_name(peer)
-        );
-        self.refuse_function_for(peer, function, reason.into());
-    }
-
-    /// Notes that a peer's function id stands for no function, for a reason.
-    fn refuse_function_for(&mut self, peer: PeerId, function: FunctionId, reason: Arc<str>) {
-        let link = self.links_mut().get_mut(peer);
-        if let Some(before) = link.and_then(|link| link.functions.refuse(function, reason)) {
-            self.release_function(before);
-        }
-    }
-
-    /// Answers a peer's task whose function is not here.
-    ///
-    /// # Errors
-    /// [`LinkError::Undefined`]: the peer has not defined the function; [`LinkError::Again`].
-    fn fail_without_function(
-        &mut self,
-        peer: PeerId,
-        task: (TaskId, Attempt),
-        function: FunctionId,
-    ) -> Result<(), LinkError> {
-        let Some(link) = self.links().get(peer) else { return Ok(()) };
-        let reason = link.functions.refusal(function).ok_or(LinkError::Undefined(function))?;
-        self.fail_task(peer, task, &no_memory(&reason))
-    }
-
-    /// Returns what a peer's program knows this end as, in words.
-    fn own_name(&self, peer: PeerId) -> String {
-        match self.links().get(peer).map_or("", |link| &link.own_name) {
-            "" => "the program".to_owned(),
-            name => format!("node {name}"),
-        }
-    }
-
     /// Fails a task here whose result is too large.
     fn fail_answered(
         &mut self,
@@ -100,7 +55,7 @@ pub(super) trait OversizedWork: LinkHome {
     ) -> Result<(), LinkError> {
         let head = AnswerMessage::head_of(&message.body)?;
         let Some(link) = self.links().get(peer) else { return Ok(()) };
-        let node = &link.name;
+        let node = &link.names.theirs;
         let text = format!(
             "the result of the task from node {node} is too large: {}; {ADVICE}",
             sizes(message, "this program's memory")
@@ -119,10 +74,6 @@ pub(super) trait OversizedWork: LinkHome {
 }
 
 impl<H: LinkHome> OversizedWork for H {}
-
-fn no_memory(text: &str) -> Vec<u8> {
-    TaskFailure::of_text(FailureKind::NoMemory, text).encode()
-}
 
 /// Returns the size of a message and the limit that it exceeds, in words; `memory` is what the limit is a part of.
 fn sizes(message: &OversizedMessage, memory: &str) -> String {

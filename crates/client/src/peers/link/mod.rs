@@ -30,14 +30,21 @@ pub(super) const WHOLE: u8 = 1;
 /// Kind of a chunk that ends within a message, which goes on in the next chunk.
 pub(super) const PIECE: u8 = 2;
 
+/// The names of the two ends of a link, for messages.
+#[derive(Debug)]
+pub struct LinkNames {
+    /// Name of the other end.
+    pub theirs: Arc<str>,
+    /// Name that the other end knows this one by; empty for a program.
+    pub ours: Arc<str>,
+}
+
 /// One link.
 pub struct Link {
-    /// Name of the other end, for messages.
-    pub name: Arc<str>,
+    /// Names of both ends.
+    pub names: LinkNames,
     /// Labels of the other end from its owner, as `name=value` lines.
     pub labels: Arc<str>,
-    /// Name that the other end knows this one by; empty for a program.
-    pub own_name: Arc<str>,
     /// Epoch that tells this peer from others that had its number.
     pub epoch: Epoch,
     /// Workers, memory and GPUs that the other end grants this one.
@@ -100,7 +107,7 @@ pub struct Link {
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Link")
-            .field("name", &self.name)
+            .field("name", &self.names.theirs)
             .field("epoch", &self.epoch)
             .finish_non_exhaustive()
     }
@@ -116,9 +123,8 @@ impl Link {
         pulse: LinkLiveness,
     ) -> Self {
         Self {
-            name,
+            names: LinkNames { theirs: name, ours: Arc::from("") },
             labels: Arc::from(""),
-            own_name: Arc::from(""),
             epoch,
             grant: LeaseGrant::NOTHING,
             ends_at_ns: u64::MAX,
