@@ -187,7 +187,7 @@ impl Inner {
         match session.partial.finish()? {
             WholeRequest::Kept(whole) => self.serve(slot, NestedRequest::decode(&whole)?, now)?,
             WholeRequest::OversizedFunction(function, size) => {
-                self.refuse_nested_function(slot, function, size);
+                functions::refuse(self, slot, function, size);
             }
             // The tasks that name it are refused: their worker has not defined it.
             WholeRequest::OversizedContext => {}
@@ -203,10 +203,10 @@ impl Inner {
     ) -> Result<(), ReceiveError> {
         match request {
             NestedRequest::Define { function, name, definition } => {
-                self.define_nested_function(slot, function, (definition, name));
+                functions::define(self, slot, function, (definition, name));
             }
             NestedRequest::Forget { function } => {
-                self.forget_nested_function(slot, function);
+                functions::forget(self, slot, function);
             }
             NestedRequest::DefineContext(terms) => self.define_nested_context(slot, &terms, now),
             NestedRequest::ForgetContext { context } => {

@@ -37,56 +37,54 @@ impl NestedFunctions {
     }
 }
 
-impl Inner {
-    /// Records the function behind a worker's number. Records only a reason if the worker's functions would take too much
-    /// memory, or if what the function needs was refused.
-    pub(super) fn define_nested_function(
-        &mut self,
-        slot: SlotId,
-        theirs: u32,
-        (definition, name): (&[u8], &str),
-    ) {
-        let limit = self.nested.functions_max;
-        let functions = &self.nested.session(slot).functions;
-        let size = definition.len() + name.len();
-        if let Err(size) = functions.known.check(FunctionId(theirs), size, limit) {
-            return self.refuse_nested_function(slot, theirs, size);
-        }
-        if let Some(reason) = functions.known.refusal_of_need()
-            && !self.port.functions.has_needs(definition)
-        {
-            return self.refuse_nested_for(slot, theirs, reason);
-        }
-        let ours = self.port.functions.define(definition, name);
-        let functions = &mut self.nested.session(slot).functions;
-        if let Some(old) = functions.known.insert(FunctionId(theirs), ours, size) {
-            self.forget_nested(old);
-        }
+/// Records the function behind a worker's number. Records only a reason if the worker's functions would take too much
+/// memory, or if what the function needs was refused.
+pub(super) fn define(
+    inner: &mut Inner,
+    slot: SlotId,
+    theirs: u32,
+    (definition, name): (&[u8], &str),
+) {
+    let limit = inner.nested.functions_max;
+    let functions = &inner.nested.session(slot).functions;
+    let size = definition.len() + name.len();
+    if let Err(size) = functions.known.check(FunctionId(theirs), size, limit) {
+        return refuse(inner, slot, theirs, size);
     }
-
-    /// Records that a worker's number stands for no function, because all definitions would take `size` bytes with this one.
-    pub(super) fn refuse_nested_function(&mut self, slot: SlotId, theirs: u32, size: usize) {
-        let limit = self.nested.functions_max;
-        let reason = format!(
-            "with its function, or a library that it needs, the definitions of the functions that this worker's tasks submit \
-             take {size} bytes, and the limit is {limit}: pass large data as arguments, not as captured values, and submit \
-             functions of large libraries in the program"
-        );
-        self.refuse_nested_for(slot, theirs, reason.into());
+    if let Some(reason) = functions.known.refusal_of_need()
+        && !inner.port.functions.has_needs(definition)
+    {
+        return refuse_for(inner, slot, theirs, reason);
     }
-
-    fn refuse_nested_for(&mut self, slot: SlotId, theirs: u32, reason: Arc<str>) {
-        let functions = &mut self.nested.session(slot).functions;
-        if let Some(ours) = functions.known.refuse(FunctionId(theirs), reason) {
-            self.forget_nested(ours);
-        }
+    let ours = inner.port.functions.define(definition, name);
+    let functions = &mut inner.nested.session(slot).functions;
+    if let Some(old) = functions.known.insert(FunctionId(theirs), ours, size) {
+        inner.forget_nested(old);
     }
+}
 
-    /// Forgets a function that a worker does not name any more.
-    pub(super) fn forget_nested_function(&mut self, slot: SlotId, theirs: u32) {
-        let functions = &mut self.nested.session(slot).functions;
-        if let Some(ours) = functions.known.remove(FunctionId(theirs)) {
-            self.forget_nested(ours);
-        }
+/// Records that a worker's number stands for no function, because all definitions would take `size` bytes with this one.
+pub(super) fn refuse(inner: &mut Inner, slot: SlotId, theirs: u32, size: usize) {
+    let limit = inner.nested.functions_max;
+    let reason = format!(
+        "with its function, or a library that it needs, the definitions of the functions that this worker's tasks submit \
+         take {size} bytes, and the limit is {limit}: pass large data as arguments, not as captured values, and submit \
+         functions of large libraries in the program"
+    );
+    refuse_for(inner, slot, theirs, reason.into());
+}
+
+fn refuse_for(inner: &mut Inner, slot: SlotId, theirs: u32, reason: Arc<str>) {
+    let functions = &mut inner.nested.session(slot).functions;
+    if let Some(ours) = functions.known.refuse(FunctionId(theirs), reason) {
+        inner.forget_nested(ours);
+    }
+}
+
+/// Forgets a function that a worker does not name any more.
+pub(super) fn forget(inner: &mut Inner, slot: SlotId, theirs: u32) {
+    let functions = &mut inner.nested.session(slot).functions;
+    if let Some(ours) = functions.known.remove(FunctionId(theirs)) {
+        inner.forget_nested(ours);
     }
 }
