@@ -96,7 +96,7 @@ TESTS = {
     "`gristmill top`": "tests/nodes/test_top.py::test_only_answers_are_shown",
     "Messages, notes and tracebacks": "tests/test_error_paths.py::test_notes_are_bounded_and_say_how_many_are_left_out",
     "Handshakes that have not ended.": "crates/transport/tests/security.rs::handshakes_are_bounded",
-    "Handshakes with one host.": "crates/transport/tests/security.rs::one_host_does_not_keep_others_out",
+    "Handshakes with one host, ": "crates/transport/tests/security.rs::one_host_does_not_keep_others_out",
     "Connections that have proved": (
         "crates/client/src/peers/handshake_server.rs::proved_connections_without_a_lease_are_bounded"
     ),
