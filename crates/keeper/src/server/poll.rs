@@ -136,8 +136,10 @@ impl Server {
         let askers = self.drain_signals();
         self.reap();
         for pid in askers {
-            let worker = self.workers.values().find(|worker| worker.pid == pid);
-            self.streams.complete(worker.map(|worker| worker.stream));
+            // A fork of a worker has no stream of its own: its text comes after the pause for incomplete lines.
+            if let Some(worker) = self.workers.values().find(|worker| worker.pid == pid) {
+                self.streams.complete(worker.stream);
+            }
         }
     }
 

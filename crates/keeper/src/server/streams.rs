@@ -45,11 +45,10 @@ impl Streams {
         }
     }
 
-    /// Forwards all that was written to a stream so far, incomplete lines included; without an id, to all streams.
-    pub(super) fn complete(&mut self, id: Option<u64>) {
+    /// Forwards all that was written to a stream so far, an incomplete line included.
+    pub(super) fn complete(&mut self, id: u64) {
         let now = Instant::now();
-        let is_meant = |one: u64| id.is_none_or(|id| id == one);
-        for (_, stream) in self.open.iter_mut().filter(|(one, _)| is_meant(**one)) {
+        if let Some(stream) = self.open.get_mut(&id) {
             stream.read(&mut self.peek, &mut self.sink, now);
             stream.pass_on_partial(&mut self.sink);
         }
