@@ -4,12 +4,14 @@ mod support;
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::thread;
 
 use gristmill_transport::{
     Accepted, AuthFailure, ChannelError, Connector, FleetKeys, HANDSHAKE_COUNT_MAX,
     HOST_HANDSHAKE_COUNT_MAX, Handshake, HandshakeProgress, Identity, Listener, NodeKey, Versions,
 };
+use rustix::net::{AddressFamily, SocketType, bind, connect, getsockname, socket};
 use support::hostile::{Manners, call, exchange, halves, host, key};
 use support::{NEVER_NS, Outcome, accept, finish, listen, meet};
 
@@ -273,9 +275,11 @@ fn a_listener_that_does_not_answer_is_silent() {
 
 #[test]
 fn an_address_without_a_listener_is_unreachable() {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port is free").local_addr();
+    // Bound, but without a listener: no other test gets this port meanwhile.
+    let held = bind_from([127, 0, 0, 1]);
+    let address = getsockname(&held).expect("it is bound").try_into().expect("it is IPv4");
     let connector = Connector::new(client(&fleet()));
-    let handshake = connector.connect(free.expect("it was bound"), NEVER_NS);
+    let handshake = connector.connect(address, NEVER_NS);
     let error = match handshake {
         Ok(mut handshake) => {
             finish(&mut handshake).map(drop).expect_err("no process listens there")
@@ -285,11 +289,16 @@ fn an_address_without_a_listener_is_unreachable() {
     assert!(matches!(error, ChannelError::Unreachable { .. }) && error.is_retryable(), "{error}");
 }
 
-/// Connects from an address of this machine.
-fn connect_from(host: [u8; 4], to: SocketAddr) -> TcpStream {
-    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+/// Creates a socket with a free port of an address of this machine; it does not listen.
+fn bind_from(host: [u8; 4]) -> OwnedFd {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a descriptor");
     bind(&socket, &SocketAddr::from((host, 0))).expect("the address is this machine's");
+    socket
+}
+
+/// Connects from an address of this machine.
+fn connect_from(host: [u8; 4], to: SocketAddr) -> TcpStream {
+    let socket = bind_from(host);
     connect(&socket, &to).expect("it listens");
     socket.into()
 }
