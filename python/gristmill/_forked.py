@@ -11,9 +11,9 @@ import os
 try:
     from gristmill import _native
 except ImportError:  # where the engine does not work, and parts of the Parsl surface do
-    generation = os.getpid
+    _generation = os.getpid
 else:
-    generation = _native.generation
+    _generation = _native.generation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def process_generation() -> int:
     """Returns a number that a fork of this process changes."""
-    number: int = generation()
+    number: int = _generation()
     return number
 
 
@@ -36,14 +36,14 @@ def guarded(function: Callable[..., T], *arguments: object) -> T:
 
 def guarded_with(function: Callable[..., T], arguments: Sequence[Any], named: dict[str, Any]) -> T:
     """Calls user code as ``guarded`` does, with named arguments too."""
-    here = generation()
+    here = _generation()
     try:
         result = function(*arguments, **named)
     except BaseException as error:
-        if generation() != here:
+        if _generation() != here:
             leave(error)
         raise
-    if generation() != here:
+    if _generation() != here:
         leave(None)
     return result
 

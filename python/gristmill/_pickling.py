@@ -241,7 +241,7 @@ def _dump(
     except Exception:
         if not pickler.has_sent_hints:
             raise
-    # What only an annotation names must not keep a value from tasks.
+    # A name that only an annotation has must not keep a value from tasks.
     if buffers is not None:
         del buffers[taken:]
     if needs is not None:

@@ -96,6 +96,15 @@ def start_node() -> Iterator[Callable[..., str]]:
         agent.communicate()
 
 
+@pytest.fixture
+def shell(tmp_path: Path) -> list[str]:
+    """Returns a program that is called as ``ssh`` is, and runs everything on this machine."""
+    path = tmp_path / "ssh"
+    path.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift 2\nexec sh -c "$*"\n')
+    path.chmod(0o755)
+    return [str(path)]
+
+
 #: Variables that name files which a shell runs at its start, or folders of them.
 _START_UP = ("BASH_ENV", "ENV", "ZDOTDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -27,15 +26,6 @@ def _has_ipv6() -> bool:
 
 
 needs_ipv6 = pytest.mark.skipif(not _has_ipv6(), reason="this kernel has no IPv6 loopback")
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> list[str]:
-    """Returns a program that is called as ``ssh`` is, and runs everything on this machine."""
-    path = tmp_path / "ssh"
-    path.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift 2\nexec sh -c "$*"\n')
-    path.chmod(0o755)
-    return [str(path)]
 
 
 @pytest.fixture

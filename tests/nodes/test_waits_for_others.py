@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import types
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -225,15 +224,6 @@ def test_tasks_fail_when_a_ray_cluster_is_gone(
     with Executor(nodes=placement) as executor, pytest.raises(StartError, match=said):
         executor.submit(calls.nothing).result()
     cluster.is_over.set()
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> list[str]:
-    """Returns a program that is called as ``ssh`` is, and runs everything on this machine."""
-    path = tmp_path / "ssh"
-    path.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift 2\nexec sh -c "$*"\n')
-    path.chmod(0o755)
-    return [str(path)]
 
 
 @pytest.mark.usefixtures("bare_home")

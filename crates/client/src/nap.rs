@@ -2,8 +2,8 @@
 //!
 //! Polling beside the workers would take a core from one of them, and sleeping on the bell costs a wake-up for each answer. So
 //! the leader sleeps by the clock, and looks again well before the first worker runs out of work. It does not nap while a core
-//! is free, when work runs out, if answers are rarer than the ends of naps would be, or once tasks make requests in the middle
-//! of their runs. These end a nap: a kick, a signal, a task of higher priority, and the end of a task that the leader waits
+//! is free, when work runs out, if answers are rarer than the ends of naps would be, after a nap that brought none, or once tasks
+//! make requests in the middle of their runs. These end a nap: a kick, a signal, a task of higher priority, and the end of a task that the leader waits
 //! for, if another thread takes it in.
 
 use std::sync::MutexGuard;
@@ -28,21 +28,25 @@ const LONG_NAP: Duration = Duration::from_micros(1250);
 /// Records at each worker from which on a long nap is allowed. Functions of unknown run time have fewer.
 const LONG_NAP_DEPTH: u32 = 4;
 
-/// Returns half of the least backlog, less the delay of a nap; `None` if the leader should sleep on the bell.
+/// Returns half of the least backlog, less the delay of a nap; `None` if the leader should not nap.
 fn length(load: &Load, cores: usize) -> Option<Duration> {
     if load.busy < cores || load.least_backlog_ns < BACKLOG_MIN_NS {
         return None;
     }
     let longest = if load.least_depth >= LONG_NAP_DEPTH { LONG_NAP } else { SHORT_NAP };
     let length = Duration::from_nanos(load.least_backlog_ns / 2 - LATE_NS).min(longest);
-    let until_next_answer = Duration::from_nanos(load.run_ns / load.busy.max(1) as u64);
-    (length >= until_next_answer).then_some(length)
+    (length >= Duration::from_nanos(load.answer_gap_ns)).then_some(length)
 }
 
 impl Inner {
+    /// Returns false if the bell is to wake the leader for the next answer or request, whenever it comes.
+    const fn may_nap(&self) -> bool {
+        !self.nested.is_used && !self.lead.was_nap_idle()
+    }
+
     /// Returns the time that the leader should nap now; `None` means not at all.
     pub fn nap_length(&mut self, cores: usize) -> Option<Duration> {
-        if self.nested.is_used {
+        if !self.may_nap() {
             return None;
         }
         let length = length(&self.core.load(), cores)?;
@@ -74,10 +78,11 @@ impl Client {
     /// Naps without the mutex, with the token. Returns true if a signal ended the nap.
     pub(crate) fn nap<'a>(
         &'a self,
-        inner: MutexGuard<'a, Inner>,
+        mut inner: MutexGuard<'a, Inner>,
         length: Duration,
     ) -> (MutexGuard<'a, Inner>, bool) {
         let nap = &self.shared().nap;
+        inner.lead.begin_nap();
         nap.begin();
         drop(inner);
         let woken = nap.sleep(Some(length));
@@ -145,8 +150,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn after_a_nap_that_brought_nothing_the_bell_wakes_the_leader() {
+        let mut inner = WorkerlessEngine::default().inner;
+        assert!(inner.may_nap());
+        inner.lead.begin_nap();
+        assert!(!inner.may_nap(), "tasks run longer than expected");
+        inner.attended();
+        assert!(inner.may_nap());
+    }
+
     fn load(busy: usize, least_backlog_ns: u64, least_depth: u32) -> Load {
-        Load { busy, run_ns: 1_000, least_backlog_ns, least_depth }
+        Load { busy, answer_gap_ns: 1_000, least_backlog_ns, least_depth }
     }
 
     #[test]
@@ -160,7 +175,7 @@ mod tests {
     fn the_bell_wakes_a_leader_whose_workers_answer_less_often_than_naps_end() {
         let load = |run_ns, depth| Load {
             busy: 2,
-            run_ns,
+            answer_gap_ns: run_ns / 2,
             least_backlog_ns: run_ns * u64::from(depth),
             least_depth: depth,
         };

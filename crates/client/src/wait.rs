@@ -27,8 +27,8 @@ pub(crate) struct Waiter {
 
 /// Number of looks at the rings between two readings of the clock.
 const POLLS_PER_LOOK: u32 = 16;
-/// Expected run time above which each task is worth a wake-up, nanoseconds.
-const LONG_RUN_NS: u64 = 30_000;
+/// Expected time between two answers above which each is worth a wake-up, nanoseconds.
+const LONG_GAP_NS: u64 = 15_000;
 /// Number of records in flight above which results come in a stream.
 const STREAM: u64 = 8;
 /// Number of pauses between two looks at a stream, about half a microsecond: each look takes the cache line that is being
@@ -140,6 +140,10 @@ impl Client {
                 if is_done(&inner) {
                     continue;
                 }
+                if inner.core.has_ready() {
+                    // Other threads have submitted since this one began to poll.
+                    inner.spread(patience.is_some());
+                }
             }
             is_leader = is_leader || inner.lead.try_take(Leader::Caller);
             let left = limit.saturating_sub(start.elapsed());
@@ -166,7 +170,7 @@ impl Client {
 
     /// Returns the time to poll: zero if polling would take a core from workers for longer than a wake-up costs.
     fn spin_beside(&self, load: &Load) -> Duration {
-        let is_worth_a_wake = load.busy >= self.cores() && load.run_ns > LONG_RUN_NS;
+        let is_worth_a_wake = load.busy >= self.cores() && load.answer_gap_ns > LONG_GAP_NS;
         if is_worth_a_wake { Duration::ZERO } else { self.spin() }
     }
 

@@ -7,6 +7,9 @@ use crate::list::List;
 use crate::queue::ReadyQueue;
 use crate::{Config, NONE, TaskId};
 
+/// Time in which rates of answers are counted, about five hours: a task of an hour has a rate above 0 too.
+pub(crate) const RATE_NS: u64 = 1 << 44;
+
 /// State of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotState {
@@ -111,6 +114,12 @@ impl Slot {
             leave_by: u64::MAX,
             killed_for: None,
         }
+    }
+
+    /// Returns the number of answers in [`RATE_NS`] that its records are expected to have.
+    pub fn answer_rate(&self) -> u64 {
+        let records = u64::from(self.in_flight.len).min(u64::from(u16::MAX));
+        records * RATE_NS / self.backlog_ns.max(1)
     }
 
     /// Returns true if a process is there, or was asked for.

@@ -4,7 +4,7 @@ use gristmill_wire::{Attempt, ContextId, FunctionId, PeerId, SlotId, Span, TaskI
 
 use crate::options::Origin;
 use crate::outcome::{Status, TaskOutcome};
-use crate::slots::SlotState;
+use crate::slots::{RATE_NS, Slot, SlotState};
 use crate::task::{State, flag};
 use crate::{Core, NONE, Payload};
 
@@ -61,8 +61,8 @@ pub struct TaskView<'a> {
 pub struct Load {
     /// Number of busy workers.
     pub busy: usize,
-    /// Expected run time of one of their tasks, ns.
-    pub run_ns: u64,
+    /// Expected time between two of their answers, ns: that of the workers with the shortest tasks, if others run long.
+    pub answer_gap_ns: u64,
     /// Expected time until the first of them has nothing to do, ns.
     pub least_backlog_ns: u64,
     /// Least number of records that one of them has.
@@ -178,11 +178,11 @@ impl Core {
     #[must_use]
     pub fn load(&self) -> Load {
         let busy = || self.live_slots().iter().filter(|slot| slot.in_flight.len > 0);
-        let tasks: u64 = busy().map(|slot| u64::from(slot.in_flight.len)).sum();
-        let backlog_ns: u64 = busy().map(|slot| slot.backlog_ns).sum();
+        // Answers in `RATE_NS`: a mean over all tasks would hide a worker with short ones beside one in a long one.
+        let rate: u64 = busy().map(Slot::answer_rate).sum();
         Load {
             busy: busy().count(),
-            run_ns: backlog_ns / tasks.max(1),
+            answer_gap_ns: RATE_NS.checked_div(rate).unwrap_or(0),
             least_backlog_ns: busy().map(|slot| slot.backlog_ns).min().unwrap_or(0),
             least_depth: busy().map(|slot| slot.in_flight.len).min().unwrap_or(0),
         }

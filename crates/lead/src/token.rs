@@ -38,6 +38,8 @@ pub struct Lead {
     is_parked: bool,
     /// True if a thread completed tasks since the attendant last looked.
     attended: bool,
+    /// True if no thread completed tasks since the last nap began.
+    is_nap_idle: bool,
 }
 
 impl Lead {
@@ -85,6 +87,19 @@ impl Lead {
     #[inline]
     pub const fn note_attended(&mut self) {
         self.attended = true;
+        self.is_nap_idle = false;
+    }
+
+    /// Records that the leader begins a nap.
+    pub const fn begin_nap(&mut self) {
+        self.is_nap_idle = true;
+    }
+
+    /// Returns true if nothing has come since the last nap began: tasks run longer than expected, and another nap would only wake
+    /// the leader once more.
+    #[must_use]
+    pub const fn was_nap_idle(&self) -> bool {
+        self.is_nap_idle
     }
 
     /// Returns true if a thread completed tasks since the last call.

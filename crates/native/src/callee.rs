@@ -321,7 +321,7 @@ impl PythonCallee {
     /// Waits until all that this process has written to the standard streams is out, within a bound.
     ///
     /// # Errors
-    /// What the handler of a signal raised meanwhile.
+    /// The exception that the handler of a signal raised meanwhile.
     pub fn finish_output(&self, py: Python<'_>) -> PyResult<()> {
         output::flush(self.attributes.flush.bind(py))?;
         output::settle(u64::MAX);

@@ -83,7 +83,7 @@ fn c_text_waits() -> bool {
 /// Flushes the buffers of the C library's standard output and, by calling `flush`, of Python's streams.
 ///
 /// # Errors
-/// What the handler of a signal raised meanwhile.
+/// The exception that the handler of a signal raised meanwhile.
 #[cold]
 pub fn flush(flush: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = flush.py();

@@ -201,7 +201,19 @@ fn the_load_is_that_of_busy_workers_and_names_the_first_to_run_out() {
     let slots = submit_and_look(&mut engine, 5);
     assert_eq!(slots, [0, 0, 0, 0, 1], "one more than a wake-up costs");
     let load = engine.core.load();
-    assert_eq!(load, Load { busy: 2, run_ns: 16_384, least_backlog_ns: 16_384, least_depth: 1 });
+    let expected = Load { busy: 2, answer_gap_ns: 8_192, least_backlog_ns: 16_384, least_depth: 1 };
+    assert_eq!(load, expected);
+}
+
+#[test]
+fn short_tasks_beside_a_long_one_answer_as_often_as_without_it() {
+    let mut engine = engine(2);
+    engine.teach(16_384);
+    let long = engine.submit_batch(1_000);
+    let short: Vec<_> = (0..4).map(|_| engine.submit()).collect();
+    assert!(short.iter().all(|&task| engine.record(task).slot != engine.record(long).slot));
+    let gap_ns = engine.core.load().answer_gap_ns;
+    assert!((16_000..=16_384).contains(&gap_ns), "the mean of all five is 3 ms: {gap_ns}");
 }
 
 #[test]
