@@ -2,9 +2,9 @@
 //!
 //! Polling beside the workers would take a core from one of them, and sleeping on the bell costs a wake-up for each answer. So
 //! the leader sleeps by the clock, and looks again well before the first worker runs out of work. It does not nap while a core
-//! is free, when work runs out, if answers are rarer than the ends of naps would be, after a nap that brought none, or once tasks
-//! make requests in the middle of their runs. These end a nap: a kick, a signal, a task of higher priority, and the end of a task that the leader waits
-//! for, if another thread takes it in.
+//! is free, when work runs out, if answers are rarer than the ends of naps would be, after a nap that brought none, or once
+//! tasks make requests in the middle of their runs. These end a nap: a kick, a signal, a task of higher priority, and the end
+//! of a task that the leader waits for, if another thread takes it in.
 
 use std::sync::MutexGuard;
 use std::time::Duration;

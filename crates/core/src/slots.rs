@@ -116,9 +116,10 @@ impl Slot {
         }
     }
 
-    /// Returns the number of answers in [`RATE_NS`] that its records are expected to have.
+    /// Returns the number of answers in [`RATE_NS`] that its records are expected to have: none of those that wait for other
+    /// tasks, whose time its backlog does not hold either.
     pub fn answer_rate(&self) -> u64 {
-        let records = u64::from(self.in_flight.len).min(u64::from(u16::MAX));
+        let records = u64::from(self.in_flight.len - self.waiting).min(u64::from(u16::MAX));
         records * RATE_NS / self.backlog_ns.max(1)
     }
 

@@ -61,7 +61,8 @@ pub struct TaskView<'a> {
 pub struct Load {
     /// Number of busy workers.
     pub busy: usize,
-    /// Expected time between two of their answers, ns: that of the workers with the shortest tasks, if others run long.
+    /// Expected time between two of their answers, ns: that of the workers with the shortest tasks, if others run long, and
+    /// `u64::MAX` if all tasks wait for others.
     pub answer_gap_ns: u64,
     /// Expected time until the first of them has nothing to do, ns.
     pub least_backlog_ns: u64,
@@ -180,9 +181,11 @@ impl Core {
         let busy = || self.live_slots().iter().filter(|slot| slot.in_flight.len > 0);
         // Answers in `RATE_NS`: a mean over all tasks would hide a worker with short ones beside one in a long one.
         let rate: u64 = busy().map(Slot::answer_rate).sum();
+        let busy_count = busy().count();
+        let longest = if busy_count == 0 { 0 } else { u64::MAX };
         Load {
-            busy: busy().count(),
-            answer_gap_ns: RATE_NS.checked_div(rate).unwrap_or(0),
+            busy: busy_count,
+            answer_gap_ns: RATE_NS.checked_div(rate).unwrap_or(longest),
             least_backlog_ns: busy().map(|slot| slot.backlog_ns).min().unwrap_or(0),
             least_depth: busy().map(|slot| slot.in_flight.len).min().unwrap_or(0),
         }

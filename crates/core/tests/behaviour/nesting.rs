@@ -35,6 +35,19 @@ fn a_child_runs_in_its_parents_wait_when_there_is_one_worker() {
 }
 
 #[test]
+fn a_task_that_waits_for_others_is_not_expected_to_answer() {
+    let mut engine = engine(2);
+    engine.teach(1_000_000);
+    let (parent, child) = waiting_parent(&mut engine);
+    assert_ne!(engine.record(child).slot, engine.record(parent).slot);
+    let load = engine.core.load();
+    assert_eq!(load.busy, 2);
+    assert!(load.answer_gap_ns >= 500_000, "{} ns", load.answer_gap_ns);
+    let _outcome = engine.answer(child, Returned);
+    assert_eq!(engine.core.load().answer_gap_ns, u64::MAX, "no task runs that could answer");
+}
+
+#[test]
 fn strangers_leave_a_worker_that_waits_and_come_back_when_it_does_not() {
     let mut engine = engine(1);
     let parent = engine.submit();
