@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import sysconfig
 import tomllib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
+
+_ROOT = Path(__file__).parents[1]
 
 
 @dataclass
@@ -24,6 +27,8 @@ class Entry:
     tests: tuple[str, ...]
     #: Names of pytest marks.
     marks: tuple[str, ...]
+    #: Page and heading of the documented difference; ``None`` for tests that reach into private attributes.
+    docs: str | None = None
     #: Members of ``tests`` and ``marks`` that have matched a test.
     matched: set[str] = field(default_factory=set)
 
@@ -44,17 +49,58 @@ def entries_of(path: Path, run: str) -> list[Entry]:
 
     Some tests fail only for root.
     """
-    entries = tomllib.loads(path.read_text())["left-out"]
-    return [
-        Entry(
-            one["reason"],
-            frozenset(one["runs"]),
-            tuple(one.get("tests", ())),
-            tuple(one.get("marks", ())),
-        )
-        for one in entries
-        if run in one["runs"] and _is_meant(one)
-    ]
+    return [_entry(one) for one in read(path) if run in one["runs"] and _is_meant(one)]
+
+
+def are_run(path: Path) -> bool:
+    """Returns whether the tests of the list at ``path`` are run too, last, and have to fail."""
+    return bool(tomllib.loads(path.read_text()).get("are-run"))
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Returns the list at ``path``.
+
+    In a list of tests that are run, each entry reaches into private attributes (``private``) or names the heading of a
+    documented difference (``docs``). Raises ``ValueError`` if it does neither or both, or if there is no such heading.
+    """
+    entries: list[dict[str, Any]] = tomllib.loads(path.read_text())["left-out"]
+    for one in entries if are_run(path) else ():
+        docs = one.get("docs")
+        if (docs is None) == (not one.get("private")):
+            raise ValueError(f"{path}: either private or docs: {one['reason']}")
+        if docs is not None and not has_heading(docs):
+            raise ValueError(f"{path}: no such heading: {docs}")
+    return entries
+
+
+def has_heading(place: str) -> bool:
+    """Returns whether ``place``, as ``how-to/from-dask.md#futures``, is a heading of the documentation."""
+    page, _, anchor = place.partition("#")
+    file = _ROOT / "docs" / page
+    if not file.is_file():
+        return False
+    headings = re.findall(r"^#+ +(.+?) *$", file.read_text(), re.MULTILINE)
+    return anchor in map(_anchor, headings)
+
+
+def _anchor(heading: str) -> str:
+    words = re.sub(r"[^\w\s-]", "", heading.lower())
+    return re.sub(r"[\s-]+", "-", words).strip("-")
+
+
+def function_of(test: str) -> str:
+    """Returns the function of a test: without its case, and for both ways to start workers."""
+    return re.sub(r"Fork|Spawn", "", test.split("[")[0])
+
+
+def _entry(told: dict[str, Any]) -> Entry:
+    return Entry(
+        told["reason"],
+        frozenset(told["runs"]),
+        tuple(told.get("tests", ())),
+        tuple(told.get("marks", ())),
+        told.get("docs"),
+    )
 
 
 def _is_meant(entry: dict[str, object]) -> bool:

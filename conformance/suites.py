@@ -30,7 +30,8 @@ from release import Release
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parent
 _FOLDER = _ROOT / "target" / "conform"
-_COLUMNS = ("collected", "passed", "failed", "skipped", "left out")
+#: ``functions``: those of the tests that are left out.
+_COLUMNS = ("collected", "passed", "failed", "skipped", "left out", "functions")
 #: Environment variable with a folder of CPython's ``Lib/test`` folders, named by version, for interpreters without
 #: them.
 _CPYTHON = "GRISTMILL_CPYTHON_TESTS"
@@ -50,6 +51,8 @@ class Suite:
     #: Files or folders, relative to the source.
     tests: list[str]
     sample: list[str]
+    #: Tests that are not collected: they never use the executor, or fail with the project's own one here.
+    not_ours: list[str] = field(default_factory=list)
     #: Prefix of the tests' paths that names in the list of excluded tests lack.
     below: str = ""
     #: Source of the tests; ``None`` for those of the interpreter.
@@ -129,8 +132,9 @@ def run(suite: Suite, python: str, version: str, is_sample: bool) -> None:
     ours = ["--conformance-run", "sample" if is_sample else "whole"]
     ours += ["--conformance-tally", str(suite.path(version)), "--conformance-below", suite.below]
     ours += ["--conformance-left-out", str(suite.folder / "left-out.toml")]
+    not_ours = [f"--deselect={test}" for test in suite.not_ours]
     tests = suite.sample if is_sample else suite.tests
-    command = [python, "-m", "pytest", *options, *plugins, *ours, *tests]
+    command = [python, "-m", "pytest", *options, *plugins, *ours, *not_ours, *tests]
     watch.run(command, source, _environment(suite, version), suite.path(version))
 
 

@@ -6,18 +6,21 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from left_out import function_of
+
 #: Possible outcomes. The outcome of a test is the worst of its phases: setup, call and teardown.
-_FROM_GOOD_TO_BAD = ("passed", "skipped", "failed")
+_FROM_GOOD_TO_BAD = ("passed", "skipped", "left out", "failed")
 
 
 @dataclass
 class Tally:
     """State of a run. The methods apply the events that are written to the file."""
 
-    left_out: int = 0
+    #: Excluded tests.
+    left_out: list[str] = field(default_factory=list)
     #: Entries in the list of excluded tests that match no test.
     unmatched: list[str] = field(default_factory=list)
-    #: ``passed``, ``skipped`` or ``failed``, by test.
+    #: ``passed``, ``skipped``, ``left out`` or ``failed``, by test.
     outcomes: dict[str, str] = field(default_factory=dict)
     #: Test that is running.
     running: str | None = None
@@ -26,8 +29,8 @@ class Tally:
     #: True if pytest ended by itself.
     has_ended: bool = False
 
-    def collected(self, left_out: int, unmatched: list[str]) -> None:
-        """Records the collection, after which pytest has dropped the excluded tests."""
+    def collected(self, left_out: list[str], unmatched: list[str]) -> None:
+        """Records the collection."""
         self.left_out, self.unmatched = left_out, unmatched
 
     def began(self, test: str) -> None:
@@ -62,9 +65,10 @@ class Tally:
         """Returns the numbers for the table."""
         outcomes = list(self.outcomes.values())
         return {
-            "collected": len(outcomes) + self.left_out,
+            "collected": len({*self.outcomes, *self.left_out}),
             **{one: outcomes.count(one) for one in ("passed", "failed", "skipped")},
-            "left out": self.left_out,
+            "left out": len(self.left_out),
+            "functions": len(set(map(function_of, self.left_out))),
         }
 
 

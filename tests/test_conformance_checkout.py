@@ -72,6 +72,28 @@ def test_tests_are_cloned_once(checkout: Any, repository: Path, tmp_path: Path) 
     assert (source / "tests" / "test_some.py").read_text() == "released"
 
 
+def test_tests_come_from_an_archive_if_the_repository_cannot_be_reached(
+    checkout: Any, repository: Path, tmp_path: Path
+) -> None:
+    archive = tmp_path / "some.tar.gz"
+    git(repository, "archive", "--prefix=some-1/", "--output", str(archive), "v1")
+    tree = git(repository, "rev-parse", "v1:tests")
+    one = checkout.Checkout("some", "1", "/nowhere", "v1", "tests", tree, archive.as_uri())
+    source = one.unpack(tmp_path / "out")
+    assert (source / "tests" / "test_some.py").read_text() == "released"
+
+
+def test_other_tests_in_the_archive_are_refused(
+    checkout: Any, repository: Path, tmp_path: Path
+) -> None:
+    archive = tmp_path / "some.tar.gz"
+    git(repository, "archive", "--prefix=some-1/", "--output", str(archive), "v2")
+    tree = git(repository, "rev-parse", "v1:tests")
+    one = checkout.Checkout("some", "1", "/nowhere", "v1", "tests", tree, archive.as_uri())
+    with pytest.raises(SystemExit, match="has other tests at v1"):
+        one.unpack(tmp_path / "out")
+
+
 def test_a_tag_that_names_other_tests_by_now_is_refused(
     checkout: Any, repository: Path, tmp_path: Path
 ) -> None:

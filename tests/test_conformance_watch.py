@@ -21,11 +21,14 @@ def outcomes_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(_CONFORMANCE))
     watch, tally = map(importlib.import_module, ["watch", "tally"])
 
-    def run(tests: str, silence_s: float = 100) -> Any:
+    def run(tests: str, silence_s: float = 100, left_out: str = "") -> Any:
         monkeypatch.setattr(watch, "_SILENCE_S", silence_s)
         (tmp_path / "test_some.py").write_text(f"import os, signal\n{tests}")
         path = tmp_path / "tally"
         ours = ["-p", "counted_run", "--conformance-run", "none", "--conformance-tally", str(path)]
+        if left_out:
+            (tmp_path / "left-out.toml").write_text(left_out)
+            ours += ["--conformance-left-out", str(tmp_path / "left-out.toml")]
         command = [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", ".", *ours]
         # The tests need no plug-ins, and loading them takes longer than the tests.
         without = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
@@ -83,3 +86,38 @@ def test_pytest_that_cannot_begin_is_a_failure(outcomes_of: Any) -> None:
     known = outcomes_of("os._exit(3)")
     assert known.deaths == {"pytest itself, after the start": "exited with 3"}
     assert known.failures == ["pytest itself, after the start"]
+
+
+_LIST = """are-run = true
+[[left-out]]
+runs = ["none"]
+tests = ["test_some.py::test_listed"]
+private = true
+reason = "some"
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("assert False", "left out"),
+        ("pass", "failed"),
+        ("__import__('pytest').skip()", "failed"),
+        ("os._exit(0)", "failed"),
+        ("assert False, 'Timeout (>60.0s) from pytest-timeout.'", "failed"),
+    ],
+)
+def test_a_test_that_is_left_out_has_to_fail_in_order(
+    outcomes_of: Any, body: str, expected: str
+) -> None:
+    known = outcomes_of(
+        f"def test_listed(): {body}\ndef test_other(): pass",
+        left_out=_LIST,
+    )
+    assert known.outcomes == {
+        "test_some.py::test_listed": expected,
+        "test_some.py::test_other": "passed",
+    }
+    assert next(iter(known.outcomes)) == "test_some.py::test_other"
+    assert known.numbers()["left out"] == known.numbers()["functions"] == 1
+    assert known.numbers()["collected"] == 2

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import concurrent.futures.process
 import contextlib
+import functools
 import importlib
 import multiprocessing
 import os
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
+from observed import ObservedExecutor
+
 import gristmill
 
+#: Errors of a task whose worker dies, or whose argument or result cannot be read: a pool of the standard library breaks
+#: (docs/how-to/from-processpool.md).
+BROKEN = (gristmill.WorkerLostError, gristmill.RemoteError, pickle.UnpicklingError, SystemExit)
 _START = "from concurrent.futures import PoolExecutor"
 _OURS = "from adapter import PoolExecutor"
 
 
-class PoolExecutor(gristmill.Executor):
+class PoolExecutor(ObservedExecutor):
     """An executor that accepts the arguments of ``ProcessPoolExecutor`` in these tests."""
 
     def __init__(
@@ -28,6 +37,47 @@ class PoolExecutor(gristmill.Executor):
     @property
     def _broken(self) -> bool:
         return self._is_broken()
+
+
+class Futures:
+    """The module ``concurrent.futures`` with our executor in the place of its pool of processes."""
+
+    process = concurrent.futures.process
+    ProcessPoolExecutor = functools.partial(PoolExecutor)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(concurrent.futures, name)
+
+
+class Context:
+    """Context of ``multiprocessing`` whose queues and semaphores can be sent to any process."""
+
+    def __init__(self, method: str) -> None:
+        self._context = multiprocessing.get_context(method)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def Queue(self) -> Any:
+        """Returns a queue of a manager."""
+        return _manager().Queue()
+
+    def Semaphore(self, value: int = 1) -> Any:
+        """Returns a semaphore of a manager."""
+        made = _manager().Semaphore(value)
+        _semaphores.append(made)
+        return made
+
+
+#: Semaphores of the running test.
+_semaphores: list[Any] = []
+#: More than the tasks of a test that wait for one semaphore.
+_WAITING_MAX = 100
+
+
+@functools.cache
+def _manager() -> Any:
+    return multiprocessing.Manager()
 
 
 def executor_mixin() -> Any:
@@ -49,7 +99,15 @@ class ForkMixin:
 
     def get_context(self) -> Any:
         """Returns the ``multiprocessing`` context from which the tests make queues and managers."""
-        return multiprocessing.get_context(self.ctx)
+        return Context(self.ctx)
+
+    def tearDown(self) -> None:
+        """Lets tasks end that a failed test left waiting, for the executor waits for them."""
+        while _semaphores:
+            semaphore = _semaphores.pop()
+            for _ in range(_WAITING_MAX):
+                semaphore.release()
+        super().tearDown()  # type: ignore[misc]
 
     @contextlib.contextmanager
     def _assert_logged(self, _text: str) -> Iterator[None]:

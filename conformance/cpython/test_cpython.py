@@ -6,6 +6,7 @@ derives one for each way to start workers. From Python 3.12 on the tests are a p
 
 from __future__ import annotations
 
+import concurrent.futures.process
 import importlib
 import inspect
 import unittest
@@ -61,8 +62,12 @@ def setUpModule() -> None:
         if hasattr(module, "assert_python_ok"):
             module.assert_python_ok = adapter.assert_python_ok
         if hasattr(module, "ExecutorDeadlockTest"):
-            # If a worker dies, only the task that it ran fails; the pool stays usable.
-            module.BrokenProcessPool = gristmill.WorkerLostError
+            # Only the one task fails; the pool stays usable.
+            module.BrokenProcessPool = adapter.BROKEN
+        if hasattr(module, "ProcessPoolShutdownTest"):
+            module.futures = adapter.Futures()
+    # The cause of an error that a task raised.
+    concurrent.futures.process._RemoteTraceback = gristmill.RemoteTraceback
 
 
 globals().update(_make())

@@ -19,5 +19,11 @@ class PoolExecutor(gristmill.Executor):
         super().__init__(max_workers, **options)
 
 
+def _pack_exception(error: BaseException, _dumps: Any) -> tuple[BaseException, None]:
+    """Packs what a task raised, as Dask lets its schedulers do: a traceback cannot leave a process."""
+    return error, None
+
+
+dask.threaded.pack_exception = _pack_exception
 dask.threaded.ContextAwareThreadPoolExecutor = PoolExecutor
 dask.multiprocessing.ProcessPoolExecutor = PoolExecutor

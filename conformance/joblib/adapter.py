@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import joblib._parallel_backends as backends
+import prepared
 
 import gristmill
 
@@ -54,12 +55,14 @@ def executor_of(
     **_memory_maps: Any,
 ) -> Workers:
     """Replaces ``get_memmapping_executor``. Arrays travel through our arena instead of files."""
-    threads = int((env or {}).get("OMP_NUM_THREADS", 1))
-    key = (n_jobs, initializer, initargs, threads)
+    environment = env or {}
+    key = (n_jobs, initializer, initargs, tuple(sorted(environment.items())))
     if key not in _reused:
-        options: dict[str, Any] = {"threads_per_worker": threads}
-        if initializer:
-            options.update(initializer=initializer, initargs=initargs)
+        options: dict[str, Any] = {
+            "threads_per_worker": int(environment.get("OMP_NUM_THREADS", 1)),
+            "initializer": prepared.prepare,
+            "initargs": (environment, initializer, *initargs),
+        }
         _reused[key] = Workers(key, n_jobs, **options)
     return _reused[key]
 

@@ -5,30 +5,39 @@ Programs that the tests start import this module too (``beside/sitecustomize.py`
 
 from __future__ import annotations
 
-import threading
 import weakref
 from concurrent.futures import CancelledError
-from types import SimpleNamespace
+from pickle import UnpicklingError
 from typing import Any
 
 import loky
 import loky.process_executor
 import loky.reusable_executor
+from observed import ObservedExecutor
 
 import gristmill
 
 from file_event import Event
 
-#: Options of loky's executor that ours names differently or does not have.
-_NOT_OURS = ("job_reducers", "result_reducers", "timeout", "context", "env")
+#: Options of loky's executor that ours does not have.
+_NOT_OURS = ("job_reducers", "result_reducers", "timeout")
+#: Start methods of loky that stand for our default.
+_DEFAULT_STARTS = (None, "loky")
 
 
-class ProcessPoolExecutor(gristmill.Executor):
+class ProcessPoolExecutor(ObservedExecutor):
     """An executor that accepts the arguments of loky's executor."""
 
     def __init__(self, max_workers: int | None = None, **options: Any) -> None:
+        self._timeout = options.get("timeout")
         ours = {name: value for name, value in options.items() if name not in _NOT_OURS}
-        ours["initargs"] = tuple(ours.get("initargs", ()))
+        ours["environment"] = ours.pop("env", None)
+        context = ours.pop("context", None)
+        start = (
+            context if context is None or isinstance(context, str) else context.get_start_method()
+        )
+        if start not in _DEFAULT_STARTS:
+            ours["start"] = start
         super().__init__(max_workers, **ours)
         self._futures: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -37,6 +46,12 @@ class ProcessPoolExecutor(gristmill.Executor):
         future = super().submit(*arguments, **named)
         self._futures.add(future)
         return future
+
+    def map(
+        self, fn: Any, *iterables: Any, timeout: Any = None, chunksize: int = 1, **_: Any
+    ) -> Any:
+        """Calls ``Executor.map``. Like loky's, it ignores other named arguments."""
+        return super().map(fn, *iterables, timeout=timeout, chunksize=chunksize)
 
     def shutdown(self, wait: bool = True, kill_workers: bool = False, **options: Any) -> None:
         """Ends the executor. With ``kill_workers`` it also stops running tasks."""
@@ -47,54 +62,79 @@ class ProcessPoolExecutor(gristmill.Executor):
         super().shutdown(wait=wait, **options)
 
     @property
-    def _flags(self) -> Any:
-        broken = self._is_broken() or None
-        return SimpleNamespace(shutdown=self._is_shut_down, broken=broken)
+    def _flags(self) -> Flags:
+        return Flags(self)
 
 
-class Reused:
-    """One executor per thread, reused until a caller asks for other options."""
+class Flags:
+    """State of an executor, which it does not keep alive: one that was dropped is shut down."""
 
-    def __init__(self) -> None:
-        self._own = threading.local()
+    def __init__(self, executor: ProcessPoolExecutor) -> None:
+        self._executor = weakref.ref(executor)
 
-    def get(
-        self,
-        max_workers: int | None = None,
-        kill_workers: bool = False,
-        reuse: str | bool = "auto",
-        **options: Any,
-    ) -> tuple[ProcessPoolExecutor, bool]:
-        """Returns the executor, and whether it is the previous one."""
-        key = (max_workers, sorted(options.items(), key=lambda option: option[0]))
-        executor, known = getattr(self._own, "executor", None), getattr(self._own, "key", None)
-        if executor is not None and not executor._is_shut_down and not executor._is_broken():
-            if reuse is True or (reuse == "auto" and key == known):
-                return executor, True
-            executor.shutdown(kill_workers=kill_workers)
-        self._own.executor, self._own.key = ProcessPoolExecutor(max_workers, **options), key
-        return self._own.executor, False
+    @property
+    def shutdown(self) -> bool:
+        """True once the executor takes no more tasks."""
+        executor = self._executor()
+        return executor is None or executor._is_shut_down
+
+    @property
+    def broken(self) -> bool | None:
+        """True if the executor is broken, and ``None`` if it is not."""
+        executor = self._executor()
+        return (executor is not None and executor._is_broken()) or None
 
 
-_reused = Reused()
+_Original = loky.reusable_executor._ReusablePoolExecutor
 
 
-def get_reusable_executor(*values: Any, **options: Any) -> ProcessPoolExecutor:
-    """Replaces the function of this name in loky."""
-    return _reused.get(*values, **options)[0]
+class ReusablePoolExecutor(ProcessPoolExecutor):
+    """An executor that loky's own function ``get_reusable_executor`` reuses.
+
+    Ours cannot be resized: another one takes its place, after loky has waited for its calls.
+    """
+
+    _resize = _Original._resize
+    _wait_job_completion = _Original._wait_job_completion
+
+    def __init__(self, *, executor_id: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.executor_id = executor_id
+        self.queue_size = self._max_workers
+
+    @property
+    def _pending_work_items(self) -> int:
+        return self.stats().outstanding
+
+    @classmethod
+    def get_reusable_executor(
+        cls, max_workers: int | None = None, reuse: str | bool = "auto", **options: Any
+    ) -> tuple[Any, bool]:
+        """Returns the executor of this thread, and whether it is the one of the call before."""
+        storage = loky.reusable_executor._executor_storage
+        known = storage.executor
+        if max_workers is None and reuse is not True:
+            max_workers = loky.cpu_count()
+        if known is not None and max_workers not in (None, known._max_workers):
+            if reuse is True:
+                options |= storage.executor_kwargs
+            if not (options.get("kill_workers") or known._flags.shutdown or known._flags.broken):
+                known._wait_job_completion()
+            reuse = False
+        make = _Original.get_reusable_executor.__func__
+        return make(cls, max_workers, reuse=reuse, **options)
 
 
-class _ReusablePoolExecutor:
-    get_reusable_executor = staticmethod(_reused.get)
-
+#: Errors of a task whose argument or result cannot be read: loky breaks the pool instead
+#: (docs/how-to/from-processpool.md).
+_UNREADABLE = (gristmill.RemoteError, UnpicklingError, SystemExit, RuntimeError)
 
 for module in (loky, loky.process_executor):
     module.ProcessPoolExecutor = ProcessPoolExecutor
-for module in (loky, loky.reusable_executor):
-    module.get_reusable_executor = get_reusable_executor
-loky.reusable_executor._ReusablePoolExecutor = _ReusablePoolExecutor
+loky.reusable_executor._ReusablePoolExecutor = ReusablePoolExecutor
 _errors = loky.process_executor
 _errors.TerminatedWorkerError = gristmill.WorkerLostError
+_errors.BrokenProcessPool = _UNREADABLE
 _errors._RemoteTraceback = gristmill.RemoteTraceback
 # If an executor ends, its tasks are cancelled; later submits raise an error.
 _errors.ShutdownExecutorError = (gristmill.ShutDownError, CancelledError)
@@ -119,16 +159,23 @@ def _give_event(_class: Any) -> None:
 
 
 def _letting_go(teardown: Any) -> Any:
-    """Returns a teardown that first sets the event: after a failed test tasks may still wait for it."""
+    """Returns a teardown that first sets the event: after a failed test tasks may still wait for it.
+
+    It also stops the tasks of a test that leaves a broken pool behind, as ours is not.
+    """
 
     def tear_down(self: Any, method: Any) -> None:
         from tests import _executor_mixin
 
         _executor_mixin._test_event.set()
+        breaks = any(mark.name == "broken_pool" for mark in getattr(method, "pytestmark", ()))
+        if breaks and self.executor is not None and not self.executor._flags.broken:
+            self.executor.shutdown(kill_workers=True)
         try:
             teardown(self, method)
         finally:
-            _executor_mixin._test_event.clear()
+            # A task may not have seen yet that the old one is set.
+            _executor_mixin._test_event = Event()
 
     return tear_down
 

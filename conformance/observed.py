@@ -1,0 +1,57 @@
+"""Executor for the adapters: its workers can be observed, and its futures hold the errors of arguments."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+from worker_processes import ManagerThread, Processes
+
+import gristmill
+
+
+class ObservedExecutor(gristmill.Executor):
+    """Our executor with names that a pool of the standard library has for its processes and its thread.
+
+    A call with an argument that cannot be pickled returns a future with our error, where ``submit`` of our executor
+    raises it. Tests that need this are about what comes after the error; docs/how-to/from-processpool.md has the
+    difference.
+    """
+
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        initializer: Any = None,
+        initargs: tuple[Any, ...] = (),
+        *,
+        environment: dict[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        processes = Processes()
+        told = processes.initializer(initializer, tuple(initargs), environment)
+        super().__init__(max_workers, **told, **options)
+        processes.follow(self)
+        self.worker_count = self._max_workers
+        self._processes = processes
+
+    def submit(self, fn: Any, /, *arguments: Any, **named: Any) -> Any:
+        """Submits a call."""
+        try:
+            return super().submit(fn, *arguments, **named)
+        except gristmill.UnpicklableError as error:
+            failed: Future[Any] = Future()
+            failed.set_running_or_notify_cancel()
+            failed.set_exception(self._held(error))
+            return failed
+
+    def _held(self, error: gristmill.UnpicklableError) -> BaseException:
+        """Returns the error that the future of a call holds whose arguments cannot be pickled."""
+        return error
+
+    @property
+    def _executor_manager_thread(self) -> ManagerThread:
+        return ManagerThread(self._processes)
+
+    @property
+    def _call_queue(self) -> ManagerThread:
+        return ManagerThread(self._processes)
