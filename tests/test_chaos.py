@@ -19,7 +19,7 @@ from gristmill import Executor, _serving
 from chaos import leftovers
 from chaos.campaign import Report, Terms
 from chaos.command import BROKEN, describe
-from chaos.faults import draw_faults
+from chaos.faults import FaultKind, draw_faults
 from chaos.judge import Case, Ending, Outcome, judge
 from chaos.leftovers import Before, memory_complaints
 from chaos.mixture import BUDGET, Kind, Mode, TaskPlan, draw_task
@@ -74,6 +74,15 @@ def test_a_seed_gives_the_same_plan_in_each_process(tmp_path: Path) -> None:
     assert plans != [draw_task(Mode.LOCAL, 8, number) for number in range(2000)]
     assert {plan.kind for plan in plans} >= {Kind.NEST, Kind.LOAD, Kind.CONTEXT, Kind.TIMEOUT}
     assert draw_faults(Mode.LOCAL, 7, 9000) != draw_faults(Mode.LOCAL, 8, 9000)
+
+
+def test_a_large_campaign_cuts_the_connections_for_a_minute_once() -> None:
+    for tasks, count in ((1500, 0), (20_000, 1), (100_000, 1)):
+        faults = draw_faults(Mode.NODES, 3, tasks)
+        minutes = [one.seconds for one in faults if one.kind is FaultKind.CUT_MINUTE]
+        assert minutes == [60.0] * count
+    assert {one.kind for one in faults} >= {FaultKind.SILENCE_LONG, FaultKind.SILENCE_ONE}
+    assert all(one.seconds == 5.0 for one in faults if one.kind is FaultKind.CUT_LONG)
 
 
 #: Changes of the campaign's program that break a rule, and what the program then says.

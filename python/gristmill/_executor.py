@@ -428,7 +428,12 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         if "_number" not in self.__dict__:
             raise RuntimeError("Executor.__init__ was not called")
 
-    def _end(self, wait: bool, cancel_futures: bool) -> None:
+    def _abandon(self, reason: str) -> None:
+        """Cancels the tasks that have certainly not started, and gives up all others, without a wait for anything."""
+        self._begin_end()
+        self._abort(reason, True)
+
+    def _begin_end(self) -> None:
         # A placement has no client before it is started.
         placement = self._own_placement()
         view = getattr(placement, "client", None)
@@ -436,6 +441,9 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
             view.begin_end()
         _living.discard(self)
         self._is_shut_down = True
+
+    def _end(self, wait: bool, cancel_futures: bool) -> None:
+        self._begin_end()
         for results in () if cancel_futures else self._maps:
             results._submit_rest()
         if wait and _green_threads.are_used():

@@ -154,7 +154,10 @@ class Campaign:
             tree = processes.Tree(lambda: [agent.pid for agent in placement.agents])
             # The relay begins with the placement, which is started by the first task.
             network = Network(
-                lambda for_good: placement.relay.cut(for_good), lambda: placement.relay.mend()
+                lambda for_good: placement.relay.cut(for_good),
+                lambda: placement.relay.mend(),
+                lambda choice: placement.relay.hold(choice),
+                lambda: placement.relay.go_on(),
             )
             injector = Injector(faults, tree, network)
         self._executor, self._injector = executor, injector

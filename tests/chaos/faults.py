@@ -37,7 +37,12 @@ class FaultKind(enum.StrEnum):
     STOP_NODE = "stop an agent and all below it"
     STOP_NODE_LONG = "stop an agent and all below it until its node is lost"
     CUT = "cut all connections"
+    CUT_SHORT = "cut all connections for a while"
     CUT_LONG = "cut all connections until the nodes are lost"
+    CUT_MINUTE = "cut all connections for a minute"
+    SILENCE = "let nothing through for a while"
+    SILENCE_LONG = "let nothing through until the nodes are lost"
+    SILENCE_ONE = "let nothing through on one connection until it is given up"
 
 
 _LOCAL_WEIGHTS = {
@@ -58,24 +63,30 @@ _NODES_WEIGHTS = {
     FaultKind.KILL_WORKER: 6,
     FaultKind.KILL_AGENT: 2,
     FaultKind.CUT: 3,
+    FaultKind.CUT_SHORT: 2,
     FaultKind.STOP_NODE: 2,
+    FaultKind.SILENCE: 2,
     FaultKind.STOP_AGENT: 2,
     FaultKind.STOP_WORKER: 2,
     FaultKind.KILL_ZYGOTE: 2,
     FaultKind.KILL_KEEPER: 1,
     FaultKind.STOP_NODE_LONG: 1,
     FaultKind.CUT_LONG: 1,
+    FaultKind.SILENCE_LONG: 1,
+    FaultKind.SILENCE_ONE: 1,
     FaultKind.KILL_STAND_BY: 1,
     FaultKind.END_WORKER: 1,
 }
 #: Tasks for each fault. A lost node costs seconds.
 _TASKS_PER_FAULT = {Mode.LOCAL: 100, Mode.NODES: 400}
-#: Faults of a campaign at least.
-_FAULTS_MIN = 6
-#: Longest stop of a process whose silence matters to no other one, and duration of a stop or a cut after which a node
-#: is lost, seconds.
-_STOP_MAX_S, _LOSS_S = 0.2, 3.0
-_LONG = (FaultKind.STOP_NODE_LONG, FaultKind.CUT_LONG)
+#: Faults of a campaign at least, so that a short one has the most frequent kinds.
+_FAULTS_MIN = {Mode.LOCAL: 6, Mode.NODES: 8}
+#: Longest stop of a process whose silence matters to no other one, seconds.
+_STOP_MAX_S = 0.2
+#: Longest cut or silence that nodes survive, and duration of those and of a stop after which a node is lost, seconds.
+_CUT_MAX_S, _LOSS_S, _STOP_LOSS_S, _MINUTE_S = 1.5, 5.0, 3.0, 60.0
+#: Number of tasks of a campaign from which on the connections are cut for a minute once.
+_MINUTE_TASKS_MIN = 20_000
 
 
 @dataclass(frozen=True)
@@ -95,12 +106,14 @@ def draw_faults(mode: Mode, seed: int, tasks: int) -> list[Fault]:
     """Draws the faults of a campaign in their order. The most frequent kinds come first, once each."""
     dice = random.Random(f"faults {mode} {seed} {tasks}")
     weights = _LOCAL_WEIGHTS if mode is Mode.LOCAL else _NODES_WEIGHTS
-    count = max(_FAULTS_MIN, tasks // _TASKS_PER_FAULT[mode])
+    count = max(_FAULTS_MIN[mode], tasks // _TASKS_PER_FAULT[mode])
     first = [*weights][:count]
     kinds = first + dice.choices([*weights], [*weights.values()], k=count - len(first))
     dice.shuffle(kinds)
     # One fault of each twenty comes while the executor shuts down.
     late = count // 20 + 1
+    if mode is Mode.NODES and tasks >= _MINUTE_TASKS_MIN:
+        kinds[dice.randrange(count - late)] = FaultKind.CUT_MINUTE
     places = [dice.randrange(tasks * 9 // 10 + 1) for _ in range(count - late)]
     places = [*sorted(places), *[tasks] * late]
     return [
@@ -108,18 +121,30 @@ def draw_faults(mode: Mode, seed: int, tasks: int) -> list[Fault]:
             place,
             kind,
             dice.random(),
-            _LOSS_S if kind in _LONG else _STOP_MAX_S * dice.random(),
+            _duration(kind, dice),
         )
         for place, kind in zip(places, kinds, strict=True)
     ]
 
 
+def _duration(kind: FaultKind, dice: random.Random) -> float:
+    part = dice.random()
+    seconds = _SECONDS.get(kind)
+    if seconds is not None:
+        return seconds
+    return part * (_CUT_MAX_S if kind in (FaultKind.CUT_SHORT, FaultKind.SILENCE) else _STOP_MAX_S)
+
+
 @dataclass(frozen=True)
 class Network:
-    """Interruption of the connections to all nodes."""
+    """Interruption of the connections to nodes, and its end."""
 
+    #: Ends all connections; with an argument that is true none is made until ``mend``.
     cut: Callable[[bool], None]
     mend: Callable[[], None]
+    #: Lets nothing through until ``go_on``: on one connection, chosen by a part of their number, or with ``None`` on all.
+    silence: Callable[[float | None], None]
+    go_on: Callable[[], None]
 
 
 class Injector:
@@ -164,12 +189,8 @@ class Injector:
     def _inflict(self, fault: Fault) -> bool:
         """Inflicts a fault; returns whether it met a process."""
         kind = fault.kind
-        if kind in (FaultKind.CUT, FaultKind.CUT_LONG):
-            assert self._network is not None
-            self._network.cut(kind is FaultKind.CUT_LONG)
-            if kind is FaultKind.CUT_LONG:
-                time.sleep(fault.seconds)
-                self._network.mend()
+        if kind in _OF_NETWORK:
+            self._interrupt(fault)
             return True
         if kind is FaultKind.KILL_STARTS:
             return self._kill_starts(fault.seconds)
@@ -186,6 +207,21 @@ class Injector:
             finally:
                 _send(victims, signal.SIGCONT)
             return is_met
+
+    def _interrupt(self, fault: Fault) -> None:
+        """Interrupts connections for the time of a fault."""
+        network = self._network
+        assert network is not None
+        if fault.kind is FaultKind.CUT:
+            network.cut(False)
+        elif fault.kind in _CUTS:
+            network.cut(True)
+            time.sleep(fault.seconds)
+            network.mend()
+        else:
+            network.silence(fault.choice if fault.kind is FaultKind.SILENCE_ONE else None)
+            time.sleep(fault.seconds)
+            network.go_on()
 
     @contextlib.contextmanager
     def _held(self, found: list[int]) -> Iterator[list[int]]:
@@ -228,6 +264,21 @@ class Injector:
         return len(victims) if is_deadly and _ROLES[kind] is Role.WORKER else 0
 
 
+_CUTS = frozenset((FaultKind.CUT_SHORT, FaultKind.CUT_LONG, FaultKind.CUT_MINUTE))
+_OF_NETWORK = _CUTS | {
+    FaultKind.CUT,
+    FaultKind.SILENCE,
+    FaultKind.SILENCE_LONG,
+    FaultKind.SILENCE_ONE,
+}
+#: Durations that are always the same.
+_SECONDS = {
+    FaultKind.STOP_NODE_LONG: _STOP_LOSS_S,
+    FaultKind.CUT_LONG: _LOSS_S,
+    FaultKind.CUT_MINUTE: _MINUTE_S,
+    FaultKind.SILENCE_LONG: _LOSS_S,
+    FaultKind.SILENCE_ONE: _LOSS_S,
+}
 _ROLES = {
     FaultKind.KILL_WORKER: Role.WORKER,
     FaultKind.KILL_WORKERS: Role.WORKER,

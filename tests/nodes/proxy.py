@@ -22,6 +22,10 @@ class Relay:
         self._lock = threading.Lock()
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._is_open = True
+        #: The connection that nothing passes, if one is held.
+        self._held: tuple[socket.socket, socket.socket] | None = None
+        #: True while nothing passes any connection.
+        self._holds_all = False
         #: Bytes that the relay still lets through.
         self._left = math.inf
         self._may_flow = threading.Event()
@@ -34,20 +38,20 @@ class Relay:
                 ours, _ = self._listener.accept()
             except OSError:
                 return
-            if not self._is_open:
-                ours.close()
-                continue
-            pair = (ours, socket.create_connection(self._target))
             with self._lock:
+                if not self._is_open:
+                    ours.close()
+                    continue
+                pair = (ours, socket.create_connection(self._target))
                 self._pairs.append(pair)
-            threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
+            threading.Thread(target=self._serve, args=pair, daemon=True).start()
 
     def cut(self, for_good: bool = False) -> None:
         """Ends every connection at once and drops the bytes in transit. With ``for_good`` the relay refuses new
         connections too.
         """
-        self._is_open = not for_good
         with self._lock:
+            self._is_open = not for_good
             pairs, self._pairs = self._pairs, []
         for pair in pairs:
             for end in pair:
@@ -61,12 +65,37 @@ class Relay:
     def hold_after(self, count: int) -> None:
         """Lets about this many bytes through, and then none until ``go_on``."""
         self._may_flow.clear()
-        self._left = count
+        with self._lock:
+            self._left = count
+
+    def hold(self, choice: float | None = None) -> None:
+        """Lets nothing through until ``go_on``: on all connections, or on one that a part of their number chooses."""
+        self._may_flow.clear()
+        with self._lock:
+            if choice is None:
+                self._holds_all = True
+            elif self._pairs:
+                self._held = self._pairs[int(choice * len(self._pairs))]
 
     def go_on(self) -> None:
         """Lets bytes through again."""
-        self._left = math.inf
+        with self._lock:
+            self._holds_all, self._held, self._left = False, None, math.inf
         self._may_flow.set()
+
+    def _serve(self, one: socket.socket, other: socket.socket) -> None:
+        """Passes bytes on until the connection ends."""
+        try:
+            self._pass_on(one, other)
+        finally:
+            with self._lock, contextlib.suppress(ValueError):
+                self._pairs.remove((one, other))
+
+    def _is_held_for(self, count: int, pair: tuple[socket.socket, socket.socket]) -> bool:
+        """Counts bytes that have come; returns whether they must wait."""
+        with self._lock:
+            self._left -= count
+            return self._holds_all or self._left < 0 or self._held == pair
 
     def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
         with selectors.DefaultSelector() as selector, one, other:
@@ -79,8 +108,7 @@ class Relay:
                         data = source.recv(1 << 16)
                         if not data:
                             return
-                        self._left -= len(data)
-                        if self._left < 0:
+                        if self._is_held_for(len(data), (one, other)):
                             self._may_flow.wait()
                         key.data.sendall(data)
                     except OSError:

@@ -178,6 +178,50 @@ def test_a_call_that_hangs_is_told_once(
     assert len([one for one in caplog.records if one.levelno == logging.WARNING]) == 2
 
 
+def test_failures_that_differ_in_times_only_are_told_once(
+    blocks: Blocks, answers: Answers, caplog: pytest.LogCaptureFixture
+) -> None:
+    for text in (
+        "2026-11-30T03:58:27.104Z slurm_load_jobs error: timed out",
+        "2026-11-30T03:58:57.310Z slurm_load_jobs error: timed out",
+        "error: 30/11/2026 3:59 no route to the controller",
+        "error: 30/11/2026 4:01 no route to the controller",
+        "2026-12-01T00:00:01.000Z slurm_load_jobs error: timed out",
+        "no answer since 1796011107.25, waited 250ms",
+        "no answer since 1796011107, waited 2 min",
+    ):
+        answers.states = OSError(text)
+        blocks.poll(set)
+    assert text in blocks.trouble
+    assert len(caplog.records) == 3
+    answers.states = [RUNS]
+    blocks.poll(set)
+    answers.states = OSError(text)
+    blocks.poll(set)
+    assert len(caplog.records) == 4, "it had answered"
+
+
+def test_ports_and_numbers_of_jobs_are_no_times(
+    blocks: Blocks, answers: Answers, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = ["10.0.0.12:6379 is gone", "10.0.0.13:6379 is gone", "n1:22 is gone", "n2:22 is gone"]
+    texts += ["job 20261130001 is gone", "job 20261130002 is gone"]
+    for text in [*texts, *texts]:
+        answers.states = OSError(text)
+        blocks.poll(set)
+    assert len(caplog.records) == len(texts)
+
+
+def test_failures_with_another_number_each_are_told_a_bounded_number_of_times(
+    blocks: Blocks, answers: Answers, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(1000):
+        answers.states = OSError(f"request {number} was dropped")
+        blocks.poll(set)
+    assert len(caplog.records) == 16
+    assert "request 999" in blocks.trouble
+
+
 @pytest.mark.parametrize("answer", WRONG.values(), ids=WRONG.keys())
 def test_a_cancellation_without_an_answer_leaves_the_job_to_be_cancelled(
     answer: Any, blocks: Blocks, answers: Answers

@@ -41,9 +41,16 @@ impl Client {
     pub fn abort(&self, reason: &str) {
         let mut inner = self.lock();
         inner.drain();
-        let grace = if inner.core.is_drained() { LEAVE_GRACE } else { Duration::ZERO };
-        inner.give_up(reason);
-        inner.end_processes(grace);
+        inner.abort(reason);
+        self.leave(inner, false);
+    }
+
+    /// Cancels the tasks that have certainly not started, and then ends as [`Self::abort`] does. Peers may have started any
+    /// task that they have, and are not asked: these tasks are given up.
+    pub fn abandon(&self, reason: &str) {
+        let mut inner = self.lock();
+        inner.drain();
+        inner.abandon(reason);
         self.leave(inner, false);
     }
 
@@ -93,6 +100,17 @@ impl Client {
 }
 
 impl Inner {
+    fn abort(&mut self, reason: &str) {
+        let grace = if self.core.is_drained() { LEAVE_GRACE } else { Duration::ZERO };
+        self.give_up(reason);
+        self.end_processes(grace);
+    }
+
+    fn abandon(&mut self, reason: &str) {
+        self.begin_shutdown(true);
+        self.abort(reason);
+    }
+
     /// Returns true if every process is gone, and every peer that can still be told knows that nothing more comes.
     pub fn is_over(&self) -> bool {
         self.has_ended && !self.port.links.is_leaving(self.port.now())
@@ -105,6 +123,7 @@ mod tests {
     use gristmill_wire::peer::MessageKind;
 
     use super::*;
+    use crate::outcome::TaskStatus;
     use crate::workerless::WorkerlessEngine;
 
     /// Ends an engine, whose processes are gone at once.
@@ -126,6 +145,22 @@ mod tests {
         assert!(!engine.inner.is_over(), "the other node may not know yet");
         engine.inner.port.links.leave_until_ns = engine.inner.port.now();
         assert!(engine.inner.is_over());
+    }
+
+    #[test]
+    fn tasks_that_a_node_may_have_started_are_given_up_without_its_answer() {
+        let mut engine = WorkerlessEngine::new();
+        let mut node = engine.join("n1", 1);
+        let sent = engine.submit_one();
+        let follower = engine.submit(b"arguments", &[], &[sent], 1);
+        let last = (0..1000).map(|_| engine.submit_one()).last().expect("there are some");
+        node.until_sent(&mut engine);
+        engine.inner.abandon("the program has ended");
+        assert!(!engine.inner.core.is_recalling(), "nothing is waited for");
+        assert!(engine.result(sent).is_err_and(|text| text.contains("the program has ended")));
+        // The node may have started it behind its parent.
+        assert_eq!(engine.inner.look(follower), TaskStatus::Failed);
+        assert_eq!(engine.inner.look(last), TaskStatus::Cancelled);
     }
 
     #[test]

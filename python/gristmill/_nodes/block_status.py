@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import os
-import re
 
 from gristmill import _options
 from gristmill._errors import GristmillError
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 #: The size of a job's last output that is kept to explain its end, bytes; of each output that a provider gives as a
 #: text, characters.
 _OUTPUT_MAX = 2000
-#: A time in seconds, as messages write it.
-_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)? s\b")
 #: The size of a message of a provider that is kept, characters.
 _MESSAGE_MAX = 2000
 
@@ -126,11 +123,6 @@ def _text(value: Any) -> str | None:
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return str(value).encode(errors="backslashreplace").decode()
-
-
-def is_same_trouble(text: str, other: str) -> bool:
-    """Returns whether two texts differ in seconds only: a poll that fails again says how long it has failed so far."""
-    return _SECONDS.sub("0 s", text) == _SECONDS.sub("0 s", other)
 
 
 class BlocksFailedError(GristmillError):

@@ -12,9 +12,9 @@ from gristmill._nodes.block_status import (
     BlockState,
     BlockStatus,
     in_words,
-    is_same_trouble,
     read_status,
 )
+from gristmill._nodes.new_texts import NewTexts
 from gristmill._nodes.outside_calls import CallLimit, OutsideCalls
 from gristmill._reasons import reason_of
 
@@ -103,6 +103,7 @@ class Blocks:
         self.label = label
         #: The reason why the batch system's last answer was of no use; empty without one.
         self.trouble = ""
+        self._texts = NewTexts()
         self._command = command
         #: Reentrant, because a signal handler may read the blocks while it interrupts a read.
         self._lock = threading.RLock()
@@ -247,8 +248,10 @@ class Blocks:
         return True
 
     def _note_trouble(self, text: str) -> None:
-        """Keeps why the batch system's answer was of no use. Logs it unless it is the last one again."""
-        if text and not is_same_trouble(text, self.trouble):
+        """Keeps why the batch system's answer was of no use. Logs each kind of text once until one is of use."""
+        if not text:
+            self._texts.clear()
+        elif self._texts.is_new(text):
             _log.warning("the batch system %s", text)
         self.trouble = text
 

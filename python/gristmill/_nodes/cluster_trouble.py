@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from gristmill._nodes.block_status import is_same_trouble
+from gristmill._nodes.new_texts import NewTexts
 from gristmill._nodes.pauses import Pauses
 from gristmill._reasons import reason_of
 
@@ -22,12 +22,14 @@ class ClusterTrouble:
         self._cluster = cluster
         self._look_s = look_s
         self._pauses = Pauses()
+        self._texts = NewTexts()
         #: The reason of the last poll's failure; empty if it did not fail.
         self.text = ""
 
     def clear(self) -> None:
         """Notes an answer."""
         self.text = ""
+        self._texts.clear()
         self._pauses = Pauses()
 
     def note(self, error: Exception, lasted_s: float, has_node: bool) -> float | None:
@@ -37,7 +39,7 @@ class ClusterTrouble:
         :param has_node: whether a node is connected: then tasks run, and the cluster is not given up.
         """
         text = f"its state cannot be read: {reason_of(error)}"
-        if not is_same_trouble(text, self.text):
+        if self._texts.is_new(text):
             _log.warning("%s: %s", self._cluster, text)
         self.text = text
         if has_node:

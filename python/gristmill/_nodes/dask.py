@@ -11,9 +11,9 @@ import time
 
 from gristmill import _options
 from gristmill._nodes.affinity import checked
-from gristmill._nodes.block_status import is_same_trouble
 from gristmill._nodes.cluster_trouble import ClusterTrouble
 from gristmill._nodes.network import network_of
+from gristmill._nodes.new_texts import NewTexts
 from gristmill._nodes.outside_calls import CallLimit, OutsideCalls
 from gristmill._nodes.placement import CopiedPlacement
 from gristmill._reasons import reason_of
@@ -76,6 +76,8 @@ class DaskNodes(CopiedPlacement):
         """Forgets the plugin and the state of the cluster."""
         self._name = ""
         self._failures: list[tuple[str, str]] = []
+        #: The texts of each worker in that list.
+        self._texts: dict[str, NewTexts] = {}
         self._calls = OutsideCalls("the Dask client", _LIMITS)
         self._trouble = ClusterTrouble(_CLUSTER, _LOOK_S)
         #: The workers at the last poll; below, whether each agent offers its part of its host among these workers.
@@ -176,6 +178,7 @@ class DaskNodes(CopiedPlacement):
         """Updates the agents' conditions. Returns whether the cluster has workers and no agent is started again."""
         if len(self.client.nodes()) >= len(self._seen):
             self._failures = [] if self._seen else [(_CLUSTER, "it has no workers")]
+            self._texts = {}
             return False
         answers = self._ask("run", look, self._name, on_error="return")
         conditions = {
@@ -183,9 +186,9 @@ class DaskNodes(CopiedPlacement):
             for name, one in answers.items()
         }
         failures = [(name, text) for name, (text, _) in conditions.items() if text]
-        known = dict(self._failures)
+        self._texts = {name: self._texts.get(name) or NewTexts() for name, _ in failures}
         for name, text in failures:
-            if not is_same_trouble(text, known.get(name, "")):
+            if self._texts[name].is_new(text):
                 _log.info("the worker %s has no agent: %s", name, text)
         self._failures = failures
         return bool(conditions) and all(is_alone for _, is_alone in conditions.values())

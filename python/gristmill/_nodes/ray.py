@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 from gristmill import _options
 from gristmill._nodes.affinity import checked
-from gristmill._nodes.block_status import is_same_trouble
 from gristmill._nodes.cluster_trouble import ClusterTrouble
 from gristmill._nodes.groups import group_of
 from gristmill._nodes.hosted import HostedAgent
 from gristmill._nodes.network import network_of
+from gristmill._nodes.new_texts import NewTexts
 from gristmill._nodes.outside_calls import CallLimit, OutsideCalls
 from gristmill._nodes.pauses import Pauses
 from gristmill._nodes.placement import CopiedPlacement
@@ -104,6 +104,7 @@ class RayAgentSlot:
         #: True if Ray has not started the actor yet, and this was not reported.
         self._is_pending = False
         self.failure = ""
+        self._texts = NewTexts()
 
     @property
     def is_left_alone(self) -> bool:
@@ -145,7 +146,9 @@ class RayAgentSlot:
 
     def _hear(self, failure: str, is_left_alone: bool) -> None:
         """Records the agent's condition. The actor restarts its agent until that has failed too often."""
-        if failure and not is_same_trouble(failure, self.failure):
+        if not failure:
+            self._texts.clear()
+        elif self._texts.is_new(failure):
             _log.info("%s has no agent: %s", self.host, failure)
         self.failure = failure
         if is_left_alone:

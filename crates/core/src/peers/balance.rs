@@ -59,10 +59,11 @@ impl Core {
         }
     }
 
-    /// Returns true if some peer was asked for tasks and has not yet reported that these were all.
+    /// Returns true if some peer that has tasks was asked for them and has not yet reported that these were all.
     #[must_use]
     pub fn is_recalling(&self) -> bool {
-        (0..self.peers.end()).any(|place| self.peers.get(place).is_recalled)
+        let mut peers = (0..self.peers.end()).map(|place| self.peers.get(place));
+        peers.any(|peer| peer.is_recalled && peer.in_flight.len > 0)
     }
 
     /// Returns the peer with the most work for each worker, of those that were not asked already. Looks at a limited

@@ -30,15 +30,17 @@ impl Engine {
         Ok(())
     }
 
-    /// Accepts no more tasks, kills the running ones, and fails all that have not ended with `reason`.
-    fn _abort(&self, py: Python<'_>, reason: &str) {
+    /// Accepts no more tasks, kills the running ones, and fails all that have not ended with `reason`. With `cancels`, cancels
+    /// those that have certainly not started.
+    #[pyo3(signature = (reason, cancels = false))]
+    fn _abort(&self, py: Python<'_>, reason: &str, cancels: bool) {
         // Relaxed without a partner: the flag is only read with the interpreter held.
         self.is_closed.store(true, Ordering::Relaxed);
         if let Some(connection_manager) = self.connection_manager() {
             connection_manager.close();
         }
         if let Some(client) = self.client() {
-            py.detach(|| client.abort(reason));
+            py.detach(|| if cancels { client.abandon(reason) } else { client.abort(reason) });
         }
     }
 
