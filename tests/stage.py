@@ -151,12 +151,12 @@ def descent(root: int) -> list[int]:
 def keepers() -> list[int]:
     """Returns the keepers of this process's executors."""
     children = [child for child, (parent, _) in _processes().items() if parent == os.getpid()]
-    return [child for child in children if "keeper" in _read(f"/proc/{child}/cmdline")]
+    return [child for child in children if "keeper" in text_of(child, "cmdline")]
 
 
 def zygotes() -> list[int]:
     """Returns the zygotes and the workers below this process: they run the same program."""
-    running = [one for one in descent(os.getpid()) if "_zygote" in _read(f"/proc/{one}/cmdline")]
+    running = [one for one in descent(os.getpid()) if "_zygote" in text_of(one, "cmdline")]
     return [one for one in running if not _stands_by(one)]
 
 
@@ -184,12 +184,13 @@ def next_stand_by(before: set[int]) -> int:
 
 
 def _stands_by(process: int) -> bool:
-    return _read(f"/proc/{process}/comm") == "gristmill-next\n"
+    return text_of(process, "comm") == "gristmill-next\n"
 
 
-def _read(path: str) -> str:
+def text_of(process: int, name: str) -> str:
+    """Returns a file of a process below ``/proc``; it is empty once the process has ended."""
     try:
-        return Path(path).read_text(errors="replace")
+        return Path(f"/proc/{process}/{name}").read_text(errors="replace")
     except OSError:
         return ""
 
@@ -198,6 +199,6 @@ def family(mark: bytes) -> list[int]:
     """Returns the living processes whose environment contains ``mark``."""
     marked = []
     for process in _processes():
-        if process != os.getpid() and mark.decode() in _read(f"/proc/{process}/environ"):
+        if process != os.getpid() and mark.decode() in text_of(process, "environ"):
             marked.append(process)
     return marked

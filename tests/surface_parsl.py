@@ -10,6 +10,8 @@ from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any
 
+from surface_errors import raise_odd
+
 from surface_judge import RESULT_S, Trouble, judge
 from surface_values import Dies, coroutine, fail, leave, same, stop
 from surface_world import Kinds, World, options_of
@@ -49,6 +51,9 @@ class ParslWorld(World):
         self.apps += [parsl.python_app(same, **self.binding("all"))]
         self.apps += [parsl.python_app(leave, **self.binding(["engine"]))]
         self.apps += [parsl.python_app(same, **self.binding(["none such"]))]
+        self.odds = [
+            parsl.python_app(raise_odd, **self.binding([label])) for label in ("engine", "threads")
+        ]
         self.bash = parsl.bash_app(line, **self.binding())
         self.joins = [
             parsl.join_app(one, data_flow_kernel=self.executor, cache=cache)
@@ -95,6 +100,9 @@ class ParslWorld(World):
         future = self.attempt(lambda: app(*values, **named))
         if future is not None:
             self.futures.append(future)
+
+    def odd(self, seed: int) -> Any:
+        return self.pick(self.odds)(seed)
 
     def start_bash(self) -> None:
         """Calls a bash app."""
@@ -373,4 +381,12 @@ class ParslWorld(World):
     def calls(self) -> list[Callable[[], None]]:
         calls = [self.submit] * 6 + [self.start_bash] * 2 + [self.start_join] * 2 + [self.look] * 5
         calls += [self.wait] * 4 + [self.step] * 4 + [self.drop] * 4 + [self.options] * 5
-        return [*calls, *[self.special] * 3, self.specification, self.files, self.loads, self.lives]
+        return [
+            *calls,
+            *[self.special] * 3,
+            *[self.raises] * 2,
+            self.specification,
+            self.files,
+            self.loads,
+            self.lives,
+        ]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cluster import Cluster, Node, Process, until
 from placed import SHORT
+from stage import text_of
 
 PROGRAM = Path(__file__).with_name("placed.py")
 _TESTS = Path(__file__).parents[1]
@@ -60,8 +61,7 @@ def finish(program: Process) -> list[str]:
 
 def agent_on(node: Node) -> int:
     """Returns the process id, on the host, of the agent on a node."""
-    lines = {one: Path(f"/proc/{one}/cmdline").read_text() for one in node.processes()}
-    (agent,) = [one for one, line in lines.items() if "gristmill._cli" in line]
+    (agent,) = [one for one in node.processes() if "gristmill._cli" in text_of(one, "cmdline")]
     return agent
 
 
@@ -75,8 +75,9 @@ def kill(node: Node, process: int) -> None:
 
 
 def descent(first: int, processes: Iterable[int]) -> set[int]:
-    """Returns a process and all its descendants among ``processes``."""
-    parents = {one: parent(one) for one in processes}
+    """Returns a process and all its descendants among ``processes`` that have not ended."""
+    statuses = {one: text_of(one, "status") for one in processes}
+    parents = {one: int(_last_word(text, "PPid")) for one, text in statuses.items() if text}
     found = {first}
     while more := {one for one, by in parents.items() if by in found} - found:
         found |= more
@@ -90,5 +91,8 @@ def parent(process: int) -> int:
 
 def of_process(process: int, field: str) -> str:
     """Returns the last word of a status field of a process: of several ids the one in the innermost namespace."""
-    lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    return next(line for line in lines if line.startswith(f"{field}:")).split()[-1]
+    return _last_word(Path(f"/proc/{process}/status").read_text(), field)
+
+
+def _last_word(status: str, field: str) -> str:
+    return next(line for line in status.splitlines() if line.startswith(f"{field}:")).split()[-1]

@@ -19,7 +19,7 @@ from gristmill.parsl._kernel.bash import run_command
 from gristmill.parsl.dataflow.errors import DependencyError, JoinError
 
 import calls
-from stage import Gate, descent
+from stage import Gate, descent, text_of
 
 enter = python_app(calls.enter)
 same = python_app(calls.same)
@@ -156,14 +156,12 @@ def test_a_command_that_is_interrupted_while_it_starts_is_killed(
 
 
 def _command(process: int) -> str:
-    return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")
+    return text_of(process, "cmdline").replace("\0", " ")
 
 
 def _wait_until_gone(process: int) -> None:
     """Waits until the process is gone; the watchdog ends a wait that never succeeds."""
-    while Path(f"/proc/{process}").exists():
-        if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
-            return
+    while (stat := text_of(process, "stat")) and stat.rpartition(")")[2].split()[0] not in "ZX":
         time.sleep(0.001)
 
 

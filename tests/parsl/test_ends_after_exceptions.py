@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gristmill import parsl
+from gristmill import on, parsl
 from gristmill.parsl import Config, GristmillExecutor, ThreadPoolExecutor, python_app
+from gristmill.parsl.dataflow.errors import DependencyError
 
 import calls
 from stage import Gate, Script
@@ -161,6 +163,28 @@ def test_an_exception_from_before_the_kernel_ends_nothing(gate: Gate, tmp_path: 
             futures = [app(gate.path) for _ in range(4)]
             gate.close()
     assert [one.exception() for one in futures] == [None] * 4
+
+
+def test_the_end_does_not_wait_for_a_node_that_does_not_answer(gate: Gate, tmp_path: Path) -> None:
+    nodes = on.local(1, 1)
+    executor = GristmillExecutor(nodes=nodes)
+    app, futures = python_app(calls.enter), []
+
+    def run() -> None:
+        with parsl.load(Config(executors=[executor], run_dir=str(tmp_path))):
+            futures.append(app(gate.path))
+            futures.append(app(gate.path, futures[0]))
+            gate.wait_entered()
+            (agent,) = nodes.agents
+            futures[0].add_done_callback(lambda _: agent.send_signal(signal.SIGCONT))
+            agent.send_signal(signal.SIGSTOP)
+            raise OSError
+
+    with pytest.raises(OSError, match=r"^$"):
+        run()
+    said = "given up: the program ended after OSError, before the task did"
+    assert said in str(futures[0].exception())
+    assert isinstance(futures[1].exception(), DependencyError), "a node runs it behind the first"
 
 
 class Queue:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -177,3 +177,24 @@ def test_the_record_tells_of_the_attempts(make_kernel: Any, tmp_path: Path) -> N
     assert (record["try_id"], record["fail_count"], record["fail_cost"]) == (1, 2, 2)
     assert record["fail_history"] == ["ValueError('run 2')"]
     assert kernel.tasks[0] is record
+
+
+def _refuse(*_arguments: Any, **_named: Any) -> NoReturn:
+    raise RuntimeError("it refuses")
+
+
+@pytest.mark.parametrize(
+    "name", ["__getattribute__", "__repr__", "__str__", "__eq__", "__bool__", "__hash__"]
+)
+def test_the_failure_of_a_task_is_its_exception_whatever_that_refuses(
+    make_kernel: Any, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kind = type("Refusing", (Exception,), {name: _refuse})
+
+    def fail() -> NoReturn:
+        raise kind
+
+    kernel = make_kernel("threads", retries=1)
+    with caplog.at_level("INFO", "gristmill"):
+        error = python_app(fail, data_flow_kernel=kernel)().exception()
+    assert type(error) is kind

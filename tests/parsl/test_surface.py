@@ -16,8 +16,8 @@ import pytest
 from gristmill.parsl._kernel.parsl_detection import is_parsl_installed
 
 ROOT = Path(__file__).parents[2]
-TABLE = ROOT / "docs/parsl/differences.toml"
-PAGE = ROOT / "docs/parsl/differences.md"
+TABLE = ROOT / "docs/reference/parsl-differences.toml"
+PAGE = ROOT / "docs/reference/parsl-differences.md"
 #: The version that is compared; requirements/peers.txt names it too.
 VERSION = "2026.10.26"
 #: Classes of other packages that programs name in ``isinstance``, ``except`` and ``with``.

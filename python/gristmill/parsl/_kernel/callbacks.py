@@ -20,7 +20,7 @@ _log = logging.getLogger("concurrent.futures")
 def is_interrupt(error: BaseException) -> bool:
     """Returns whether an exception is Ctrl-C, which the program has to see: Python raises it in the main thread."""
     is_main = threading.current_thread() is threading.main_thread()
-    return isinstance(error, KeyboardInterrupt) and is_main
+    return issubclass(type(error), KeyboardInterrupt) and is_main
 
 
 class Once:

@@ -163,9 +163,9 @@ class EngineFuture(AppFuture):
         # This import also makes the engine's own exceptions subclasses of Parsl's, which ``except`` clauses need.
         from gristmill.parsl._kernel.errors import AppTimeout
 
-        if isinstance(error, _errors.TaskTimeoutError):
+        if issubclass(type(error), _errors.TaskTimeoutError):
             return AppTimeout(str(error))
-        if isinstance(error, _errors.DependencyError):
+        if issubclass(type(error), _errors.DependencyError):
             return _dependency_error(future, error)
         return error
 

@@ -193,9 +193,9 @@ class PropagatedException(DataFlowException):
 
     def _way(self) -> list[str]:
         """Returns the descriptions of the failed tasks, from the nearest to the root."""
-        failure: BaseException = self
+        failure: Any = self
         way: list[str] = []
-        while isinstance(failure, PropagatedException) and failure.dependent_exceptions_tids:
+        while issubclass(type(failure), PropagatedException) and failure.dependent_exceptions_tids:
             others = " (+ others)" if len(failure.dependent_exceptions_tids) > 1 else ""
             failure, described = failure.dependent_exceptions_tids[0]
             way.append(described + others)

@@ -128,7 +128,7 @@ class ExitCheckpoints:
         # The part of a task that the memoizer reads.
         task = {"id": future.tid, "hashsum": future.hashsum, "from_memo": False, "app_fu": future}
         self._memoizer.update_memo_exception(task, error)
-        if isinstance(error, CancelledError):
+        if issubclass(type(error), CancelledError):
             future.set_cancelled()
         else:
             future.set_exception(error)

@@ -295,7 +295,7 @@ class DataFuture(Future[Any]):
         except CancelledError as cancelled:
             # The traceback refers to this future.
             failure = cancelled.with_traceback(None)
-        self._is_cancelled = isinstance(failure, CancelledError)
+        self._is_cancelled = issubclass(type(failure), CancelledError)
         # A weak reference: the future of a task refers to the futures of its files.
         self._parent = weakref.ref(parent_fu)
         if failure is not None:

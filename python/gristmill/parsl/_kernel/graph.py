@@ -266,22 +266,22 @@ class Graph:
     def _attempt_failed(self, task: Task, error: BaseException) -> None:
         from gristmill.parsl._kernel.errors import AppTimeout, DependencyError
 
-        if isinstance(error, TaskTimeoutError):
+        if issubclass(type(error), TaskTimeoutError):
             error = AppTimeout(str(error))
         task.note_failure(repr_of(error))
         error, may_retry = self._budgets.charge(task, error)
-        if isinstance(error, DependencyError):
+        if issubclass(type(error), DependencyError):
             self._endings.fail(task, States.dep_fail, error)
         elif may_retry:
-            text = "task %s, attempt %s failed, will be retried: %r"
-            _log.info(text, task.id, task.try_id, error)
+            text = "task %s, attempt %s failed, will be retried: %s"
+            _log.info(text, task.id, task.try_id, repr_of(error))
             self._move(task, States.fail_retryable)
             task.try_id += 1
             task.try_time_launched = task.try_time_returned = None
             task.fail_history = []
             self._launch_again(task)
         else:
-            _log.info("task %s failed after %s retries: %r", task.id, task.try_id, error)
+            _log.info("task %s failed after %s retries: %s", task.id, task.try_id, repr_of(error))
             self._endings.fail(task, States.failed, error)
 
     def _launch_again(self, task: Task) -> None:

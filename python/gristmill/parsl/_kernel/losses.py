@@ -23,4 +23,4 @@ class ManagerLost(GristmillError):
 def is_loss(error: BaseException) -> bool:
     """Returns whether the task lost its worker, and may well succeed elsewhere."""
     kind = type(error)
-    return isinstance(error, WorkerLost) or (kind.__module__, kind.__name__) in _FOREIGN
+    return issubclass(type(error), WorkerLost) or (kind.__module__, kind.__name__) in _FOREIGN

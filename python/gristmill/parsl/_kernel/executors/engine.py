@@ -337,8 +337,8 @@ class GristmillExecutor(TellsOfBlocks, ParslExecutor):
         """Takes no more tasks, and runs those it has.
 
         While an exception is handled that was raised since the start, Ctrl-C for example, it does not wait for tasks:
-        those that have not started are cancelled, those that run are stopped, and the jobs of blocks are cancelled.
-        Parsl's executors end so always.
+        those that have not started are cancelled, those that run or that nodes have are stopped, and the jobs of blocks
+        are cancelled. Parsl's executors end so always.
 
         :param block: whether to return only when all tasks are final and no process is left.
         :param cancel_futures: cancels the tasks that have not started instead of running them.
@@ -358,10 +358,10 @@ class GristmillExecutor(TellsOfBlocks, ParslExecutor):
         super().shutdown()
 
     def _abandon(self, error: BaseException) -> None:
-        """Cancels the tasks that have not started, and stops those that run."""
+        """Cancels the tasks that have not started, and stops all others. Nodes are not asked what they have started."""
         assert self._engine is not None, "started"
-        self._engine.shutdown(False, cancel_futures=True)
-        self._engine._abort(f"the program ended after {type(error).__name__}, before the task did")
+        name = type(error).__name__
+        self._engine._abandon(f"the program ended after {name}, before the task did")
 
     def _abandon_at_exit(self) -> None:
         error = ending.uncaught()
