@@ -22,6 +22,8 @@ PAGES = sorted(
         *(one for name in FOLDERS for one in (ROOT / name).rglob("*.md")),
     ]
 )
+#: The most words of a page.
+WORDS_MAX = 900
 #: A page whose steps are programs of their own: each is a file, and the page shows what it prints.
 TUTORIAL = "docs/tutorial.md"
 _STEP = re.compile(
@@ -213,6 +215,7 @@ executor.shutdown()
         left_out={"preload=": "RDKit is not installed with the tests"}
     ),
     "docs/explanation/parsl.md": Page(),
+    "docs/explanation/remembered-results.md": Page(),
     "docs/how-to/frozen.md": Page(),
     "docs/how-to/arrays.md": Page(
         _PLACED, check="assert len(futures) == 1000 and len(totals) == 4"
@@ -267,6 +270,13 @@ def blocks(page: str) -> list[str]:
 
 def left_out(page: str, block: str) -> bool:
     return any(line in block for line in EXAMPLES.get(page, Page()).left_out)
+
+
+def test_a_page_is_read_in_five_minutes() -> None:
+    """Reference pages and results are for looking things up."""
+    read = [page for page in PAGES if not page.startswith(("docs/reference/", "docs/results/"))]
+    words = {page: len((ROOT / page).read_text().split()) for page in read}
+    assert {page: count for page, count in words.items() if count > WORDS_MAX} == {}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != TUTORIAL and blocks(page)])

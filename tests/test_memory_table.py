@@ -16,7 +16,7 @@ import calls
 from written import Folder
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "explanation" / "memory.md"
+PAGE = ROOT / "docs" / "reference" / "memory.md"
 
 #: Tests by the first words of the rows that they fill.
 TESTS = {
