@@ -480,6 +480,29 @@ def decorated(x):
     return x
 
 
+def counter():
+    count = 0
+
+    def add():
+        nonlocal count
+        count += 1
+
+    return add, lambda: count
+
+
+add_one, count_of = counter()
+
+
+class Counts:
+    add, count = map(staticmethod, counter())
+
+
+def count_to_two(add, count):
+    add()
+    add()
+    return count()
+
+
 def fill():
     CASES["enum"] = (lambda: rt(Color.RED) is Color.RED, True)
     CASES["enum task"] = (lambda: run(lambda: Color("b").low), "blue")
@@ -726,6 +749,15 @@ def fill():
     CASES["exception of another class"] = (
         lambda: type(EXECUTORS[0].submit(fail_of_other_class).exception()) is ErrOfOtherClass,
         True,
+    )
+    CASES["functions that share a variable"] = (
+        lambda: [
+            run(lambda: count_to_two(add_one, count_of)),
+            run(count_to_two, *counter()),
+            run(lambda: count_to_two(Counts.add, Counts.count)),
+            count_to_two(*rt(counter())),
+        ],
+        [2, 2, 2, 2],
     )
     CASES["complex decorator"] = (lambda: run(decorated, 1), 3)
 

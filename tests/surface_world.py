@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from surface_judge import RESULT_S, Own, Trouble, judge
+from surface_errors import is_told, raise_odd
+
+from surface_judge import RESULT_S, Own, Trouble, judge, safe
 from surface_values import (
     Dies,
     Hostile,
@@ -279,6 +281,25 @@ class World:
             is_task_own = option is not None and future.done()
             judge(error, None if is_task_own else option)
 
+    def odd(self, seed: int) -> Any:
+        """Submits a task that raises an exception whose methods refuse."""
+        return self.executor.submit(raise_odd, seed)
+
+    def raises(self) -> None:
+        """Lets a task raise such an exception, and checks that the caller learns of it."""
+        seed = self.random.randrange(10**9)
+        future = self.attempt(lambda: self.odd(seed))
+        if future is None:
+            return
+        try:
+            error = future.exception(RESULT_S)
+        except TimeoutError:
+            raise Trouble(f"the task that raises Odd{seed} has not ended") from None
+        # A signal handler may have raised while the call was sent.
+        is_own = type(error) is Own
+        if error is None or not (is_own or is_told(error, seed)):
+            raise Trouble(f"Odd{seed} became {type(error)}: {safe(error)}")
+
     def drop(self) -> None:
         """Drops an object, also in a reference cycle."""
         for things in (self.futures, self.maps):
@@ -375,6 +396,7 @@ class World:
             + [self.step] * 4
             + [self.drop] * 4
             + [self.options] * 5
+            + [self.raises] * 2
             + [self.lives, self.nested]
         )
 

@@ -31,6 +31,7 @@ def test_the_traceback_names_each_call_of_the_worker(executor: gristmill.Executo
     assert isinstance(error, ZeroDivisionError)
     assert isinstance(error.__cause__, gristmill.RemoteTraceback)
     assert error.__cause__.text.count("in divide_at_depth") == 3
+    assert error.__cause__.tb == error.__cause__.text
 
 
 def test_the_traceback_is_behind_the_causes_of_the_exception(executor: gristmill.Executor) -> None:

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import subprocess
 import sys
+import termios
 import threading
+import time
+
+
+def write_past_python(text: bytes) -> None:
+    """Writes past Python's stream to standard error, in a task that is long enough to be asked about."""
+    begun = time.perf_counter_ns()
+    os.write(2, text)
+    while time.perf_counter_ns() < begun + 10_000:
+        pass
 
 
 def line() -> None:
@@ -40,12 +51,12 @@ def mixed() -> None:
 def mixed_descriptors() -> None:
     """Writes past Python's stream to standard error, and then to standard output."""
     for number in range(3):
-        os.write(2, b"error %d\n" % number)
+        write_past_python(b"error %d\n" % number)
         print("out", number)
 
 
 def descriptor() -> None:
-    os.write(2, b"descriptor\n")
+    write_past_python(b"descriptor\n")
 
 
 def c_library() -> None:
@@ -100,7 +111,13 @@ def last_words(text: str) -> None:
 
 
 def say(number: int) -> None:
-    os.write(2, b"%d\n" % number)
+    write_past_python(b"%d\n" % number)
+
+
+def settle() -> None:
+    """Returns once all text of this worker is out."""
+    while any(fcntl.ioctl(2, termios.FIONREAD, bytes(4))):
+        time.sleep(0.001)
 
 
 def keeper() -> int:

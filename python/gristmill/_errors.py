@@ -120,6 +120,11 @@ class RemoteTraceback(Exception):
         super().__init__(text)
         self.text = text
 
+    @property
+    def tb(self) -> str:
+        """The text, by the name that it has in the standard library's process pool."""
+        return self.text
+
     def __str__(self) -> str:
         return f'\n"""\n{self.text}"""'
 

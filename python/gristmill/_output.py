@@ -46,8 +46,11 @@ class _Buffer(io.BufferedWriter):
 
     def write(self, data: ReadableBuffer, /) -> int:
         """Adds to the buffer, as ``BufferedWriter.write``."""
-        _native.note_text()
-        return super().write(data)
+        try:
+            return super().write(data)
+        finally:
+            # After the write: the end of a task may flush, and forget the note, while another thread is in the write.
+            _native.note_text()
 
 
 def adopt() -> None:

@@ -103,6 +103,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         #: True if what string annotations name comes with functions and classes by value.
         self._has_hints = has_hints
         self.has_sent_hints = False
+        #: The cell that stands for a variable of functions in the pickle, by the address of its own cell.
+        self._cells: dict[int, types.CellType] = {}
         #: Gets what goes by digest; ``None`` if nothing does.
         self._needs = needs
         #: The one of them that is pickled here itself.
@@ -154,6 +156,14 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         # A function gets it ready for calls, what depends on it only names it.
         found = _dependencies.prepared if self._shared is None else _dependencies.arrived
         return found, (obj.digest(),)
+
+    def _function_getnewargs(self, func: Any) -> tuple[Any, ...]:
+        *others, cells = super()._function_getnewargs(func)
+        if cells is not None:
+            # Functions that share a variable share its cell. Cloudpickle makes one for each function.
+            own = zip(func.__closure__, cells, strict=True)
+            cells = tuple(self._cells.setdefault(id(cell), made) for cell, made in own)
+        return *others, cells
 
     def _dynamic_function_reduce(self, func: Any) -> Any:
         reduced = super()._dynamic_function_reduce(func)
