@@ -245,6 +245,12 @@ impl ClientPort {
         channel.is_some_and(|channel| channel.ends.results.has_record() && !channel.is_corrupt)
     }
 
+    /// Returns true if a worker runs or polls.
+    pub fn is_awake(&self, slot: SlotId) -> bool {
+        let channel = self.channels[usize::from(slot.0)].as_ref();
+        channel.is_some_and(|channel| !channel.ends.control.peer_bell().is_asleep())
+    }
+
     /// Returns the last reading of the clock, ticks.
     #[inline]
     pub const fn now_ticks(&self) -> u64 {

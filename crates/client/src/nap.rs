@@ -18,8 +18,10 @@ use crate::inner::Inner;
 
 /// Backlog of the least loaded worker below which the leader does not nap, nanoseconds.
 const BACKLOG_MIN_NS: u64 = 100_000;
-/// Delay of the end of a nap, nanoseconds: the slack of the kernel's timers for ordinary threads, and the wake-up.
-const LATE_NS: u64 = 40_000;
+/// Delay of the end of a nap, nanoseconds: the wake-up, and what the kernel's timers are late.
+const LATE_NS: u64 = 10_000;
+/// The shortest nap of a thread that waits for results that come together, nanoseconds. It costs two switches of threads.
+const NAP_MIN_NS: u64 = 20_000;
 /// The longest nap while a result, a timer or a message may be due soon. It delays them by at most this time.
 const SHORT_NAP: Duration = Duration::from_micros(250);
 /// The longest nap while each worker has several tasks queued, so that none runs dry meanwhile: a program that waits for one
@@ -28,13 +30,18 @@ const LONG_NAP: Duration = Duration::from_micros(1250);
 /// Records at each worker from which on a long nap is allowed. Functions of unknown run time have fewer.
 const LONG_NAP_DEPTH: u32 = 4;
 
-/// Returns half of the least backlog, less the delay of a nap; `None` if the leader should not nap.
-fn length(load: &Load, cores: usize) -> Option<Duration> {
-    if load.busy < cores || load.least_backlog_ns < BACKLOG_MIN_NS {
+/// Returns half of the least backlog, less the delay of a nap; `None` if the leader should not nap. If the results come together
+/// and no task is left that a worker could get, there is nothing to do before the least backlog is over.
+fn length(load: &Load, cores: usize, results_come_together: bool) -> Option<Duration> {
+    let backlog_ns = load.least_backlog_ns;
+    if load.busy < cores || (backlog_ns < BACKLOG_MIN_NS && !results_come_together) {
         return None;
     }
+    let until_ns =
+        if results_come_together && !load.has_ready { backlog_ns } else { backlog_ns / 2 };
+    let length_ns = until_ns.checked_sub(LATE_NS).filter(|&length| length >= NAP_MIN_NS)?;
     let longest = if load.least_depth >= LONG_NAP_DEPTH { LONG_NAP } else { SHORT_NAP };
-    let length = Duration::from_nanos(load.least_backlog_ns / 2 - LATE_NS).min(longest);
+    let length = Duration::from_nanos(length_ns).min(longest);
     (length >= Duration::from_nanos(load.answer_gap_ns)).then_some(length)
 }
 
@@ -44,12 +51,23 @@ impl Inner {
         !self.nested.is_used && !self.lead.was_nap_idle()
     }
 
+    /// Returns the load of the workers. For a thread that waits for results that come together, an idle worker that polls is
+    /// busy: it uses a core.
+    pub fn load(&self, results_come_together: bool) -> Load {
+        let load = self.core.load();
+        if !results_come_together {
+            return load;
+        }
+        let awake = self.port.slots().filter(|&slot| self.port.is_awake(slot)).count();
+        Load { busy: load.busy.max(awake), ..load }
+    }
+
     /// Returns the time that the leader should nap now; `None` means not at all.
-    pub fn nap_length(&mut self, cores: usize) -> Option<Duration> {
+    pub fn nap_length(&mut self, cores: usize, results_come_together: bool) -> Option<Duration> {
         if !self.may_nap() {
             return None;
         }
-        let length = length(&self.core.load(), cores)?;
+        let length = length(&self.load(results_come_together), cores, results_come_together)?;
         if length <= SHORT_NAP {
             return Some(length);
         }
@@ -161,7 +179,12 @@ mod tests {
     }
 
     fn load(busy: usize, least_backlog_ns: u64, least_depth: u32) -> Load {
-        Load { busy, answer_gap_ns: 1_000, least_backlog_ns, least_depth }
+        Load { busy, answer_gap_ns: 1_000, least_backlog_ns, least_depth, has_ready: true }
+    }
+
+    /// Returns the nap of a thread that waits for one result.
+    fn length(load: &Load, cores: usize) -> Option<Duration> {
+        super::length(load, cores, false)
     }
 
     #[test]
@@ -172,17 +195,31 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_naps_through_the_last_of_the_results_that_come_together() {
+        let rest = Load { has_ready: false, ..load(2, 90_000, 20) };
+        assert_eq!(length(&rest, 2), None);
+        assert_eq!(super::length(&rest, 2, true), Some(Duration::from_micros(80)));
+        let more = Load { has_ready: true, ..rest };
+        let half = Some(Duration::from_micros(35));
+        assert_eq!(super::length(&more, 2, true), half, "workers must get more before that");
+        let little = Load { least_backlog_ns: 29_000, ..rest };
+        assert_eq!(super::length(&little, 2, true), None, "two switches of threads cost more");
+        assert_eq!(super::length(&rest, 3, true), None, "a core is free");
+    }
+
+    #[test]
     fn the_bell_wakes_a_leader_whose_workers_answer_less_often_than_naps_end() {
         let load = |run_ns, depth| Load {
             busy: 2,
             answer_gap_ns: run_ns / 2,
             least_backlog_ns: run_ns * u64::from(depth),
             least_depth: depth,
+            has_ready: true,
         };
         assert_eq!(length(&load(256_000, 1), 2), None);
         assert_eq!(length(&load(5_000_000, 4), 2), None);
         assert_eq!(length(&load(1_000_000, 20), 2), Some(LONG_NAP));
-        assert_eq!(length(&load(100_000, 4), 2), Some(Duration::from_micros(160)));
+        assert_eq!(length(&load(100_000, 4), 2), Some(Duration::from_micros(190)));
     }
 
     #[test]
@@ -193,8 +230,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_nap_is_short_and_ends_before_the_work_does(backlog_ns: u64, depth in 1_u32..10) {
-            let length = length(&load(4, backlog_ns, depth), 2).unwrap_or_default();
+        fn a_nap_is_short_and_ends_before_the_work_does(
+            backlog_ns: u64,
+            depth in 1_u32..10,
+            results_come_together: bool,
+        ) {
+            let load = load(4, backlog_ns, depth);
+            let length = super::length(&load, 2, results_come_together).unwrap_or_default();
             prop_assert!(length <= LONG_NAP);
             let end_ns = length + Duration::from_nanos(LATE_NS);
             prop_assert!(length.is_zero() || end_ns <= Duration::from_nanos(backlog_ns / 2));

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gristmill_core::Load;
 use gristmill_lead::{HandOver, Leader};
 use gristmill_sync::futex::Woken;
 use gristmill_wire::TaskId;
@@ -116,7 +115,7 @@ impl Client {
                 return done;
             }
             inner.spread(patience.is_some());
-            if let Some(nap) = inner.nap_length(self.cores())
+            if let Some(nap) = inner.nap_length(self.cores(), patience.is_some())
                 && (is_leader || inner.lead.try_take(Leader::Caller))
             {
                 is_leader = true;
@@ -126,7 +125,7 @@ impl Client {
                 }
                 return self.finish_wait(inner, is_leader, is_done);
             }
-            let window = self.spin_beside(&inner.core.load()).min(left);
+            let window = self.spin_beside(&inner, patience.is_some()).min(left);
             // Without a window the sleep itself is the look: it ends at once if something has arrived.
             if !window.is_zero() {
                 let has_arrived;
@@ -169,9 +168,13 @@ impl Client {
     }
 
     /// Returns the time to poll: zero if polling would take a core from workers for longer than a wake-up costs.
-    fn spin_beside(&self, load: &Load) -> Duration {
-        let is_worth_a_wake = load.busy >= self.cores() && load.answer_gap_ns > LONG_GAP_NS;
-        if is_worth_a_wake { Duration::ZERO } else { self.spin() }
+    ///
+    /// A thread that waits for results that come together would poll until the last of them, not only until the next one.
+    fn spin_beside(&self, inner: &Inner, results_come_together: bool) -> Duration {
+        let load = inner.load(results_come_together);
+        let is_worth_a_wake = results_come_together || load.answer_gap_ns > LONG_GAP_NS;
+        let is_needed = load.busy >= self.cores() && is_worth_a_wake;
+        if is_needed { Duration::ZERO } else { self.spin() }
     }
 
     /// Polls the result rings for `window`, without the mutex. Returns true at an arrival or a kick.
@@ -247,7 +250,7 @@ impl Client {
             inner.drain_known();
             return (inner, false);
         }
-        if let Some(nap) = inner.nap_length(self.cores()) {
+        if let Some(nap) = inner.nap_length(self.cores(), false) {
             let is_interrupted;
             (inner, is_interrupted) = self.nap(inner, nap.min(left));
             inner.drain();

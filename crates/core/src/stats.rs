@@ -68,6 +68,8 @@ pub struct Load {
     pub least_backlog_ns: u64,
     /// Least number of records that one of them has.
     pub least_depth: u32,
+    /// True if tasks are ready that no worker has yet.
+    pub has_ready: bool,
 }
 
 /// Snapshot of one slot.
@@ -188,6 +190,7 @@ impl Core {
             answer_gap_ns: RATE_NS.checked_div(rate).unwrap_or(longest),
             least_backlog_ns: busy().map(|slot| slot.backlog_ns).min().unwrap_or(0),
             least_depth: busy().map(|slot| slot.in_flight.len).min().unwrap_or(0),
+            has_ready: self.has_ready(),
         }
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gristmill_sync::atomic::Ordering;
 use gristmill_sync::futex::{Woken, Word};
+use gristmill_sync::slack::ShortSlack;
 
 const AWAKE: u32 = 0;
 const NAPPING: u32 = 1;
@@ -27,7 +28,9 @@ impl NapWord {
 
     /// Naps for `limit`, without the mutex. Returns at once if the nap was ended already.
     pub fn sleep(&self, limit: Option<Duration>) -> Woken {
+        let slack = ShortSlack::begin();
         let woken = self.0.wait(NAPPING, limit);
+        drop(slack);
         // PAIRS: none: an `end` that misses this store ends the next nap early, or wakes no thread
         self.0.store(AWAKE, Ordering::Relaxed);
         woken

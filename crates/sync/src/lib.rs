@@ -1,4 +1,4 @@
-//! Atomics, barriers, futex, clock, fork detection, random source and signal handling for all other crates.
+//! Atomics, barriers, futex, clock, fork detection, random source and signal handling, timer slack for all other crates.
 //!
 //! With `--cfg gristmill_loom` the same names mean loom's types, so the code that ships is the code that is
 //! model-checked. The clock and the random source stay real under loom; models do not use them.
@@ -12,6 +12,7 @@ pub mod job_signals;
 pub mod process;
 pub mod random;
 pub mod signals;
+pub mod slack;
 
 /// Atomic integers and fences.
 pub mod atomic {

@@ -201,7 +201,13 @@ fn the_load_is_that_of_busy_workers_and_names_the_first_to_run_out() {
     let slots = submit_and_look(&mut engine, 5);
     assert_eq!(slots, [0, 0, 0, 0, 1], "one more than a wake-up costs");
     let load = engine.core.load();
-    let expected = Load { busy: 2, answer_gap_ns: 8_192, least_backlog_ns: 16_384, least_depth: 1 };
+    let expected = Load {
+        busy: 2,
+        answer_gap_ns: 8_192,
+        least_backlog_ns: 16_384,
+        least_depth: 1,
+        has_ready: false,
+    };
     assert_eq!(load, expected);
 }
 
