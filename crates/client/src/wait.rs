@@ -28,6 +28,9 @@ pub(crate) struct Waiter {
 const POLLS_PER_LOOK: u32 = 16;
 /// Expected time between two answers above which each is worth a wake-up, nanoseconds.
 const LONG_GAP_NS: u64 = 15_000;
+/// Time for which waking workers takes so long that one of them must have got this thread's core. What is known of their work
+/// is from before that.
+const LOST_CORE: Duration = Duration::from_micros(20);
 /// Number of records in flight above which results come in a stream.
 const STREAM: u64 = 8;
 /// Number of pauses between two looks at a stream, about half a microsecond: each look takes the cache line that is being
@@ -114,7 +117,9 @@ impl Client {
                 self.leave(inner, is_leader);
                 return done;
             }
-            inner.spread(patience.is_some());
+            if !spread_in_time(&mut inner, patience.is_some()) {
+                continue;
+            }
             if let Some(nap) = inner.nap_length(self.cores(), patience.is_some())
                 && (is_leader || inner.lead.try_take(Leader::Caller))
             {
@@ -309,6 +314,13 @@ impl Client {
             HandOver::NoThread => {}
         }
     }
+}
+
+/// Gives idle workers tasks. Returns false if that took so long that the caller must look at the rings again before it naps.
+fn spread_in_time(inner: &mut Inner, results_come_together: bool) -> bool {
+    let begun = results_come_together.then(Instant::now);
+    inner.spread(results_come_together);
+    begun.is_none_or(|begun| begun.elapsed() <= LOST_CORE)
 }
 
 fn pause(count: u32) {

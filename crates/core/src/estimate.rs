@@ -35,10 +35,19 @@ pub(crate) struct Estimate {
     cost: Cost,
     /// Calls that ended since the last one that died or ran out of time.
     clean_runs: u16,
+    /// Outliers in a row.
+    outliers: u8,
 }
 
 /// Weight of a new observation: eight runs forget a change of phase.
 const WEIGHT: f32 = 0.125;
+/// Weight of an outlier: a run that takes more than twice as long as a short function usually does. Mostly another thread had
+/// the core meanwhile. As a full observation, one in ten of them would halve the work that each worker gets.
+const OUTLIER_WEIGHT: f32 = 0.01;
+/// Outliers in a row from which on they are what the function takes now.
+const OUTLIERS_MAX: u8 = 3;
+/// Mean run time below which a function is short, ns: a core that another thread gets is gone for longer.
+const SHORT_NS: f32 = 50_000.0;
 /// Relative change of the mean after which the cost is computed again.
 const STEP: f32 = 0.1;
 
@@ -49,6 +58,7 @@ impl Estimate {
             coded_ns: 0.0,
             cost: Cost::from_ns(config.unknown_run_ns),
             clean_runs: 0,
+            outliers: 0,
         }
     }
 
@@ -88,11 +98,25 @@ impl Estimate {
         self.mean_ns = if self.mean_ns < 0.0 {
             ran_ns
         } else {
-            self.mean_ns + (ran_ns - self.mean_ns) * WEIGHT
+            self.mean_ns + (ran_ns - self.mean_ns) * self.weight(ran_ns)
         };
         if (self.mean_ns - self.coded_ns).abs() > STEP * self.coded_ns {
             self.code(min_ns);
         }
+    }
+
+    /// Returns the weight of a new observation.
+    #[inline]
+    fn weight(&mut self, ran_ns: f32) -> f32 {
+        if ran_ns <= 2.0 * self.mean_ns || self.mean_ns >= SHORT_NS {
+            self.outliers = 0;
+            return WEIGHT;
+        }
+        if self.outliers >= OUTLIERS_MAX {
+            return WEIGHT;
+        }
+        self.outliers += 1;
+        OUTLIER_WEIGHT
     }
 
     #[cold]
@@ -118,6 +142,25 @@ mod tests {
             estimate.observe(10.0, 50);
         }
         assert_eq!(estimate.cost().ns(), 50, "never below what a call costs");
+    }
+
+    #[test]
+    fn a_core_that_another_thread_had_for_a_while_makes_no_short_function_long() {
+        let mut estimate = Estimate::unknown(&Config::default());
+        for number in 0..200 {
+            estimate.observe(if number % 10 == 9 { 60_000.0 } else { 5_000.0 }, 50);
+        }
+        assert!(estimate.cost().ns() < 6_500, "the mean of all runs is 10.5 us");
+    }
+
+    #[test]
+    fn a_function_that_takes_longer_from_now_on_is_noticed_soon() {
+        let mut estimate = Estimate::unknown(&Config::default());
+        estimate.observe(5_000.0, 50);
+        for _ in 0..30 {
+            estimate.observe(400_000.0, 50);
+        }
+        assert!(estimate.cost().ns() > 300_000);
     }
 
     proptest! {
