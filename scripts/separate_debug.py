@@ -12,6 +12,9 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from unittest import mock
+
+import zopfli.zlib
 
 
 def main() -> None:
@@ -42,12 +45,39 @@ def separate(wheel: Path, into: Path) -> None:
         compress(result, into / result.name)
 
 
+class Zopfli:
+    """A compressor of one part of an archive, with the methods of those of `zlib`."""
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+
+    def compress(self, content: bytes) -> bytes:
+        """Takes more of the part."""
+        self._content += content
+        return b""
+
+    def flush(self) -> bytes:
+        """Returns the whole part compressed."""
+        stream: bytes = zopfli.zlib.compress(bytes(self._content), numiterations=1)
+        # Two bytes in front name the format, four behind are a checksum.
+        return stream[2:-4]
+
+
+def zopfli_compressor(kind: int, level: int | None = None) -> Zopfli:
+    """Returns a compressor, whatever kind is asked for."""
+    return Zopfli()
+
+
 def compress(wheel: Path, into: Path) -> None:
-    """Writes a wheel again, as small as its format allows."""
-    kind = zipfile.ZIP_DEFLATED
-    with zipfile.ZipFile(wheel) as found, zipfile.ZipFile(into, "w") as written:
+    """Writes a wheel again, as small as its format allows: Zopfli takes longer than zlib, and 3 % less room."""
+    with (
+        # The module has no public way to choose what compresses.
+        mock.patch.object(zipfile, "_get_compressor", zopfli_compressor),
+        zipfile.ZipFile(wheel) as found,
+        zipfile.ZipFile(into, "w") as written,
+    ):
         for part in found.infolist():
-            written.writestr(part, found.read(part), compress_type=kind, compresslevel=9)
+            written.writestr(part, found.read(part), compress_type=zipfile.ZIP_DEFLATED)
 
 
 def _run(*command: str | Path) -> None:
