@@ -9,7 +9,8 @@ from concurrent.futures import CancelledError
 import numpy as np
 import pytest
 
-from gristmill import Executor, TaskTimeoutError, WorkerLostError
+import gristmill
+from gristmill import Executor, TaskTimeoutError, WorkerLostError, on
 from gristmill.native import Function, Library, NativeError, include
 
 from compiled import Compile, compile_library
@@ -47,6 +48,23 @@ int32_t patient(gristmill_call *call) {
     int64_t rounds = 0;
     while (!call->is_cancelled(call)) { usleep(100); rounds++; }
     return gristmill_fail(call, rounds > 0, "it was told to stop");
+}
+int32_t left(gristmill_call *call) {
+    uint64_t found[2] = {call->deadline, call->time_left(call)};
+    memcpy(call->output, found, sizeof found);
+    call->output_size = sizeof found;
+    return 0;
+}
+int32_t in_time(gristmill_call *call) {
+    uint64_t first = call->time_left(call);
+    for (uint64_t now = first; now > first - 1000000; usleep(100)) {
+        uint64_t next = call->time_left(call);
+        if (next > now) return gristmill_fail(call, 1, "it grows");
+        now = next;
+    }
+    memcpy(call->output, "what was found by then", 22);
+    call->output_size = 22;
+    return 0;
 }
 """
 
@@ -113,6 +131,43 @@ def test_a_function_learns_that_it_is_to_stop(library: Library) -> None:
         with pytest.raises(CancelledError):
             cancelled.result()
         assert executor.submit(os.getpid).result() == process, "no worker was killed"
+
+
+NO_LIMIT = 2**64 - 1
+
+
+def own_limits(function: Function, timeouts: list[float | None]) -> list[list[int]]:
+    """Returns what the function finds in tasks with these timeouts, submitted by this one, and in this one itself."""
+    executor = gristmill.current_executor()
+    futures = [executor.options(timeout=one).submit(function, b"") for one in timeouts]
+    return [future.result().tolist() for future in futures] + [function(b"").tolist()]
+
+
+@pytest.mark.parametrize("options", ["1", "1, nodes=on.local(1)"])
+def test_a_function_knows_the_time_that_its_task_has_left(library: Library, options: str) -> None:
+    left = whole(library, "left", capacity=16, dtype="u8")
+    executor = eval(f"Executor({options})", {"Executor": Executor, "on": on})
+    with executor:
+        submit, limited = executor.submit, executor.options(timeout=1000).submit
+        assert submit(left, b"").result().tolist() == [NO_LIMIT, NO_LIMIT]
+        for _ in range(2):
+            before = time.monotonic_ns()
+            deadline, found = limited(left, b"").result().tolist()
+            assert 0 < found <= 1000 * 10**9
+            assert before <= deadline - 1000 * 10**9 <= time.monotonic_ns()
+        assert submit(left, b"").result().tolist() == [NO_LIMIT, NO_LIMIT], "each has its own"
+        inner, other, outer = limited(own_limits, left, [500, None]).result()
+        assert inner[1] <= 500 * 10**9
+        assert other == [NO_LIMIT, NO_LIMIT]
+        assert 500 * 10**9 < outer[1] <= 1000 * 10**9
+    assert left(b"").tolist() == [NO_LIMIT, NO_LIMIT], "in the program"
+
+
+def test_a_function_ends_with_what_it_has_before_its_time_is_over(library: Library) -> None:
+    in_time = whole(library, "in_time", capacity=22)
+    with Executor(1) as executor:
+        result = executor.options(timeout=1000).submit(in_time, b"").result()
+    assert result == b"what was found by then"
 
 
 def test_an_output_that_is_too_large_costs_the_worker(library: Library) -> None:

@@ -54,6 +54,10 @@ fn spill(
     arena.store(bytes).map_err(|error| Unsent::Memory(error.to_string()))
 }
 
+/// Words in front of a task's extension, and in front of a wide task's list of slots.
+#[expect(clippy::cast_possible_truncation, reason = "a handful of words")]
+const HEAD: (u32, u32) = (TASK_WORDS as u32, (TASK_WORDS + EXTENSION_WORDS) as u32);
+
 /// Returns the number of words before a task's parents: its frame, its extension, and the list of its slots.
 #[inline]
 fn head_words(task: &Dispatch<'_>) -> usize {
@@ -65,8 +69,8 @@ fn head_words(task: &Dispatch<'_>) -> usize {
 fn write_head<W: Words>(record: &mut RecordWriter<'_, W>, frame: &TaskFrame, task: &Dispatch<'_>) {
     record.words(0, &frame.words());
     if let Some(extension) = task.extension {
-        record.words(3, &extension.words());
-        for (index, word) in (6..).zip(pack_places(task.places)) {
+        record.words(HEAD.0, &extension.words());
+        for (index, word) in (HEAD.1..).zip(pack_places(task.places)) {
             record.word(index, word);
         }
     }

@@ -10,7 +10,7 @@ use crate::slots::Slot;
 use crate::task::{State, flag};
 use crate::{Core, NONE, Status};
 
-const _: () = assert!(EXTENSION_WORDS == 3, "a field of the extension would have to be filled");
+const _: () = assert!(EXTENSION_WORDS == 4, "a field of the extension would have to be filled");
 
 /// Deep windows in which a worker would get its share of the ready tasks.
 const WINDOWS_PER_SHARE: u64 = 4;
@@ -142,7 +142,7 @@ impl Core {
         if is_home && (self.has_earned(extra.task) || self.must_wait_there(slot, extra.task)) {
             flags |= TaskFlags::NESTED;
         }
-        let deadline_ns = if extra.deadline_ns == u64::MAX { 0 } else { extra.deadline_ns.max(1) };
+        let set = |ns: u64| if ns == u64::MAX { 0 } else { ns.max(1) };
         // A task in a context's worker has the resources of that worker.
         let grant = match extra.claim {
             Some(claim) => claim.grant(&extra.demand),
@@ -150,8 +150,12 @@ impl Core {
         };
         // A worker has one context: only peers need its id.
         let is_here = slot < self.slots.len();
+        let deadline_ns = set(extra.deadline_ns);
+        // A peer gets the timeout in another way.
+        let timeout_ns = if is_here { set(extra.timeout_ns) } else { 0 };
         let is_plain = extra.priority == 0 && (is_here || extra.context == PLAIN);
-        if deadline_ns == 0 && is_plain && grant == ResourceGrant::NONE {
+        let is_timeless = deadline_ns == 0 && timeout_ns == 0;
+        if is_timeless && is_plain && grant == ResourceGrant::NONE {
             return (None, TaskFlags(flags));
         }
         let extension = TaskExtension {
@@ -159,6 +163,7 @@ impl Core {
             priority: extra.priority,
             context: extra.context,
             grant,
+            timeout_ns,
             ..TaskExtension::default()
         };
         (Some(extension), TaskFlags(flags | TaskFlags::EXTENDED))

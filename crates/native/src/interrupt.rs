@@ -15,6 +15,12 @@ pub fn set_running(task: Option<CurrentTask>) {
     RUNNING.set(task);
 }
 
+/// Returns the time at which the time of the task that runs in this thread is over, monotonic nanoseconds; `u64::MAX` if
+/// it has no limit, or if no task runs.
+pub fn deadline_ns() -> u64 {
+    RUNNING.with_borrow(|running| running.as_ref().map_or(u64::MAX, CurrentTask::deadline_ns))
+}
+
 /// Returns whether an interrupt of the task that runs in this thread is requested.
 pub fn is_cancelled() -> bool {
     RUNNING.with_borrow(|running| running.as_ref().is_some_and(CurrentTask::is_interrupted))

@@ -5,6 +5,7 @@ use std::io::Write as _;
 
 use gristmill_library::SharedLibrary;
 use gristmill_store::digest_of_bytes;
+use gristmill_sync::clock::monotonic_ns;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyMemoryError, PyValueError};
 use pyo3::ffi;
@@ -118,17 +119,35 @@ type CallFunction = unsafe extern "C" fn(call: *mut NativeCall) -> i32;
 #[repr(C)]
 struct NativeCall {
     size: u64,
-    input: *const c_void,
-    input_size: u64,
-    output: *mut c_void,
-    output_capacity: u64,
-    output_size: u64,
-    error: *mut c_char,
-    error_capacity: u64,
+    input: InputBuffer,
+    output: OutputBuffer,
+    error: ErrorText,
     is_cancelled: extern "C" fn(*const Self) -> i32,
     allocate: unsafe extern "C" fn(*mut Self, u64) -> *mut c_void,
     /// The `OwnOutput` of the call.
     own: *mut c_void,
+    deadline_ns: u64,
+    time_left: unsafe extern "C" fn(*const Self) -> u64,
+}
+
+#[repr(C)]
+struct InputBuffer {
+    data: *const c_void,
+    size: u64,
+}
+
+#[repr(C)]
+struct OutputBuffer {
+    data: *mut c_void,
+    capacity: u64,
+    /// Bytes that the function has written.
+    size: u64,
+}
+
+#[repr(C)]
+struct ErrorText {
+    data: *mut c_char,
+    capacity: u64,
 }
 
 /// The output that a function asked for, beside the one that it was called with.
@@ -181,6 +200,18 @@ extern "C" fn is_cancelled(_: *const NativeCall) -> i32 {
     crate::interrupt::is_cancelled().into()
 }
 
+/// Returns the nanoseconds until the time of the task is over; `u64::MAX` if it has no limit. Any thread may ask.
+///
+/// # Safety
+/// `call` is the one that the function was called with, which has not returned.
+unsafe extern "C" fn time_left(call: *const NativeCall) -> u64 {
+    // SAFETY: the caller guarantees it.
+    match unsafe { (*call).deadline_ns } {
+        u64::MAX => u64::MAX,
+        deadline_ns => deadline_ns.saturating_sub(monotonic_ns()),
+    }
+}
+
 /// Makes another output for a call.
 ///
 /// # Safety
@@ -189,9 +220,9 @@ unsafe extern "C" fn allocate(call: *mut NativeCall, capacity: u64) -> *mut c_vo
     // SAFETY: `call_native_by_handle` made the call, and its `own` points to an `OwnOutput` that lives as long.
     let (call, own) = unsafe { (&mut *call, &mut *(*call).own.cast::<OwnOutput>()) };
     let Some(output) = own.allocate(capacity) else { return std::ptr::null_mut() };
-    call.output = output.cast();
-    call.output_capacity = capacity;
-    call.output
+    call.output.data = output.cast();
+    call.output.capacity = capacity;
+    call.output.data
 }
 
 /// The status that a function of `gristmill_call.h` returned, the number of bytes that it wrote, the output that it
@@ -216,16 +247,14 @@ pub fn call_native_by_handle<'py>(
     let mut error = [0_u8; ERROR_SIZE];
     let mut call = NativeCall {
         size: size_of::<NativeCall>() as u64,
-        input: source.start,
-        input_size: source.capacity as u64,
-        output: target.start,
-        output_capacity: target.capacity as u64,
-        output_size: 0,
-        error: error.as_mut_ptr().cast(),
-        error_capacity: ERROR_SIZE as u64,
+        input: InputBuffer { data: source.start, size: source.capacity as u64 },
+        output: OutputBuffer { data: target.start, capacity: target.capacity as u64, size: 0 },
+        error: ErrorText { data: error.as_mut_ptr().cast(), capacity: ERROR_SIZE as u64 },
         is_cancelled,
         allocate,
         own: (&raw mut own).cast(),
+        deadline_ns: crate::interrupt::deadline_ns(),
+        time_left,
     };
     let call = &raw mut call;
     // SAFETY: the caller passes the address of a function of this interface. All that the call points to stays valid:
@@ -236,7 +265,7 @@ pub fn call_native_by_handle<'py>(
         let unlocked = ffi::PyEval_SaveThread();
         let status = function(call);
         ffi::PyEval_RestoreThread(unlocked);
-        (status, (*call).output_size)
+        (status, (*call).output.size)
     };
     let held = own.capacity().unwrap_or(target.capacity);
     let size = usize::try_from(written).unwrap_or(usize::MAX);

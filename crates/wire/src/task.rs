@@ -5,7 +5,7 @@ use crate::{Attempt, ContextId, Epoch, FrameError, FunctionId, ResourceGrant, Ta
 /// Words of a [`TaskFrame`].
 pub const TASK_WORDS: usize = 3;
 /// Words of a [`TaskExtension`], present when [`TaskFlags::EXTENDED`] is set.
-pub const EXTENSION_WORDS: usize = 3;
+pub const EXTENSION_WORDS: usize = 4;
 /// Words of a [`ParentEntry`], in front of each parent's bytes.
 pub const PARENT_WORDS: usize = 2;
 
@@ -134,6 +134,9 @@ pub struct TaskExtension {
     pub priority: i32,
     /// Resources that the task holds besides its worker.
     pub grant: ResourceGrant,
+    /// The longest run of the task from its start, nanoseconds; 0 means no limit. The client watches it; the worker tells
+    /// native functions how much of it is left.
+    pub timeout_ns: u64,
 }
 
 impl TaskExtension {
@@ -144,6 +147,7 @@ impl TaskExtension {
             self.lease_epoch.0 as u64 | ((self.context.0 as u64) << 32),
             self.deadline_ns,
             self.priority.cast_unsigned() as u64 | ((self.grant.word() as u64) << 32),
+            self.timeout_ns,
         ]
     }
 
@@ -157,6 +161,7 @@ impl TaskExtension {
             deadline_ns: words[1],
             priority: (words[2] as u32).cast_signed(),
             grant: ResourceGrant::from_word((words[2] >> 32) as u32),
+            timeout_ns: words[3],
         }
     }
 }
@@ -231,9 +236,15 @@ mod tests {
             deadline_ns: 3,
             priority: -4,
             grant: ResourceGrant { devices: 5, places: 6 },
+            timeout_ns: 7,
         };
-        let golden =
-            [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0xfc, 0xff, 0xff, 0xff, 5, 0, 6, 0];
+        let golden = [
+            [1, 0, 0, 0, 2, 0, 0, 0],
+            [3, 0, 0, 0, 0, 0, 0, 0],
+            [0xfc, 0xff, 0xff, 0xff, 5, 0, 6, 0],
+            [7, 0, 0, 0, 0, 0, 0, 0],
+        ]
+        .concat();
         assert_eq!(bytes(extension.words()), golden);
         assert_eq!(TaskExtension::from_words(extension.words()), extension);
         let parent = ParentEntry { task: TaskId::new(1, 0), size: 6, flags: ParentEntry::ARENA };

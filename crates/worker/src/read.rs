@@ -1,6 +1,7 @@
 //! Copies of the records of the task ring. Reading a record checks that its parts lie where its frame says.
 
 use gristmill_shm::{RingRecord, Words, WorkerArena};
+use gristmill_sync::clock::monotonic_ns;
 use gristmill_wire::{
     BlockRange, EXTENSION_WORDS, FrameError, FunctionId, PARENT_WORDS, ParentEntry, SlotId,
     TASK_WORDS, TaskExtension, TaskFlags, TaskFrame, WorkerState, padded_size,
@@ -23,6 +24,18 @@ pub(crate) struct TaskRecord {
     pub worker_state: WorkerState,
     /// Offset of the payload in the body, behind the parents.
     pub payload_at: usize,
+}
+
+impl TaskRecord {
+    /// Returns the time at which the time of the task is over if it starts now, monotonic nanoseconds; `u64::MAX` if it has
+    /// no limit.
+    #[inline]
+    pub fn deadline_ns(&self) -> u64 {
+        match self.extension.timeout_ns {
+            0 => u64::MAX,
+            timeout_ns => monotonic_ns().saturating_add(timeout_ns),
+        }
+    }
 }
 
 /// Copies a part of a reply into `body`. Returns the word in front of it.

@@ -345,11 +345,13 @@ impl<C: Callee> Worker<C> {
         out: &mut Vec<u8>,
     ) -> Result<Reply, WorkerEnd> {
         let outer = self.stack.running.replace(task.sequence + 1);
+        let outer_deadline = self.stack.running.replace_deadline(task.deadline_ns());
         let outer_task = self.stack.task.replace(Some(task.frame.task));
         self.stack.depth.set(self.stack.depth.get() + 1);
         let reply = self.callee.call(call, out);
         self.stack.depth.set(self.stack.depth.get() - 1);
         self.stack.task.set(outer_task);
+        self.stack.running.replace_deadline(outer_deadline);
         self.stack.running.replace(outer);
         match self.broken.take() {
             Some(end) => Err(end),

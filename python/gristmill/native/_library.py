@@ -98,8 +98,8 @@ class Library:
         :param dtype: the numpy type of its output; by default that of the input.
         :param interface: ``buffers`` for ``uint32_t f(void *input, uint32_t size, void *output)``, or ``call`` for
             ``int32_t f(gristmill_call *call)`` of ``gristmill_call.h``, which lies in the folder ``include()``. Such a
-            function has 64-bit sizes, may ask for another output, and says whether it is to stop. If it returns a
-            status other than 0, the task raises ``NativeError``.
+            function has 64-bit sizes, may ask for another output, for the time that its task has left, and whether it
+            is to stop. If it returns a status other than 0, the task raises ``NativeError``.
         """
         interface = _options.one_of("interface", interface, ("buffers", "call"))
         self._check(name)

@@ -147,6 +147,7 @@ fn a_timeout_counts_from_the_start_and_interrupts() {
     let mut engine = engine(1);
     let options = TaskOptions { timeout_ns: Some(1_000_000), ..TaskOptions::default() };
     let task = engine.submit_with(options);
+    assert_eq!(engine.record(task).timeout_ns, 1_000_000, "its worker knows");
     engine.pass(5_000_000);
     assert!(engine.port.interrupted.is_empty(), "it has not started");
     engine.start(task);

@@ -20,6 +20,7 @@ pub struct Sending {
     pub attempt: Attempt,
     pub is_nested: bool,
     pub is_extended: bool,
+    pub timeout_ns: u64,
     pub devices: u16,
     /// Slots that the task was given, in order.
     pub places: Vec<u16>,
@@ -124,6 +125,7 @@ impl Port for Rings {
             is_nested: frame.flags.has(TaskFlags::NESTED),
             is_extended: frame.extension.is_some(),
             devices: frame.extension.map_or(0, |extension| extension.grant.devices),
+            timeout_ns: frame.extension.map_or(0, |extension| extension.timeout_ns),
             places: frame.places.iter().map(|slot| slot.0).collect(),
             parents: frame.parents.map(|(parent, _)| parent).collect(),
         });

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gristmill_shm::{ClientArena, ClientEnds, Segment, SegmentOptions, TakeBack, WorkerArena};
 use gristmill_wire::{
     ANSWER_WORDS, AnswerFrame, Attempt, Epoch, FunctionId, PayloadKind, ReplyKind, SlotId,
-    TaskFlags, TaskFrame, Verdict,
+    TaskExtension, TaskFlags, TaskFrame, Verdict,
 };
 
 use super::*;
@@ -21,6 +21,8 @@ struct Waiting {
     meanwhile: Box<dyn Fn(&mut ClientEnds)>,
     mode: WaitMode,
     called: RefCell<Vec<u32>>,
+    /// Deadlines of the running task at the begin of each call, and after the wait.
+    deadlines: RefCell<Vec<u64>>,
     ended: Cell<Option<WaitEnd>>,
     /// True if an interrupt was pending while a function was defined: its handler would have raised there.
     is_broken: Cell<bool>,
@@ -35,12 +37,15 @@ impl Callee for Waiting {
     fn call(&self, call: &TaskCall<'_>, _out: &mut Vec<u8>) -> Reply {
         assert!(!self.is_broken.get(), "the function was interrupted while it was loaded");
         self.called.borrow_mut().push(call.function.0);
+        let worker = self.worker.borrow().upgrade().expect("it calls us");
+        let note = || self.deadlines.borrow_mut().push(worker.running().deadline_ns());
+        note();
         if call.function.0 == 1 {
-            let worker = self.worker.borrow().upgrade().expect("it calls us");
             let ticket = worker.open_ticket().expect("a task runs");
             let end = Instant::now().checked_add(Duration::from_secs(60));
             let over = worker.wait(self.mode, end, &mut || worker.is_final(ticket));
             self.ended.set(over.ok());
+            note();
         }
         Reply { verdict: Verdict::Returned, arena: false }
     }
@@ -49,6 +54,9 @@ impl Callee for Waiting {
         (self.meanwhile)(&mut self.client.borrow_mut());
     }
 }
+
+/// The timeout of tasks that are sent with an extension.
+const TIMEOUT_NS: u64 = 1 << 60;
 
 fn send(client: &mut ClientEnds, function: u32, flags: u8) {
     let frame = TaskFrame {
@@ -60,8 +68,10 @@ fn send(client: &mut ClientEnds, function: u32, flags: u8) {
         payload_size: 0,
         payload: PayloadKind::Inline,
     };
-    let mut record = client.tasks.begin(RecordKind::Task, 0, 24).expect("there is room");
+    let extension = TaskExtension { timeout_ns: TIMEOUT_NS, ..TaskExtension::default() };
+    let mut record = client.tasks.begin(RecordKind::Task, 0, 56).expect("there is room");
     record.words(0, &frame.words());
+    record.words(3, &extension.words());
     record.commit();
 }
 
@@ -96,13 +106,14 @@ fn run(
     let segment = Segment::create(&options).expect("memory");
     segment.reset_slot(SlotId(0), Epoch(1)).expect("a slot");
     let mut client = segment.client_ends(SlotId(0)).expect("a slot");
-    send(&mut client, 1, 0);
+    send(&mut client, 1, TaskFlags::EXTENDED);
     let callee = Waiting {
         worker: RefCell::default(),
         client: RefCell::new(client),
         meanwhile: Box::new(meanwhile),
         mode,
         called: RefCell::default(),
+        deadlines: RefCell::default(),
         ended: Cell::new(None),
         is_broken: Cell::new(false),
     };
@@ -129,7 +140,20 @@ fn run(
         }
         let _ = client.results.consume();
     }
+    check_deadlines(&worker.callee);
     (worker.callee.called.take(), answers, worker.callee.ended.get())
+}
+
+/// Checks that function 1 had the deadline of its timeout, before and after its wait, and all others had none.
+fn check_deadlines(callee: &Waiting) {
+    let deadlines = callee.deadlines.borrow();
+    let (first, others) = deadlines.split_first().expect("function 1 was called");
+    let (last, others) = others.split_last().expect("it has waited");
+    assert_eq!(first, last);
+    assert!((TIMEOUT_NS..u64::MAX).contains(first));
+    assert!(others.iter().all(|&other| other == u64::MAX));
+    let worker = callee.worker.borrow().upgrade().expect("it called us");
+    assert_eq!(worker.running().deadline_ns(), u64::MAX, "no task runs any more");
 }
 
 fn stop(client: &mut ClientEnds) {

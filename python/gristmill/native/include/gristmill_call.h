@@ -43,6 +43,11 @@ struct gristmill_call {
     void *(*allocate)(gristmill_call *call, uint64_t capacity);
     /* Of the caller. */
     void *caller;
+    /* When the time of the task is over, by its timeout: nanoseconds of CLOCK_MONOTONIC; UINT64_MAX if it has none. */
+    uint64_t deadline;
+    /* Returns the nanoseconds that are left until the deadline: 0 once it has passed, UINT64_MAX if there is none. Any
+     * thread may ask. A function that returns in time, with what it has by then, gives a result. */
+    uint64_t (*time_left)(const gristmill_call *call);
 };
 
 /* Sets the text of an error and returns the status, to be returned by the function. */
