@@ -33,3 +33,9 @@ def in_nested_tasks(function: Any, data: bytes) -> list[bytes]:
     submit = gristmill.current_executor().submit
     futures = [submit(function, data), submit(lambda data: function(data) + b"!", data)]
     return [future.result() for future in futures]
+
+
+def resident_kib() -> int:
+    """Returns the memory of this process that it shares with no other, in KiB."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))

@@ -61,13 +61,20 @@ if __name__ == "__main__":
     with open("model.bin", "w") as file:
         file.write("2")
 """
-#: Compiles the C code of its page.
-_COMPILED = f"""
+
+
+def _compiled(page: str, name: str) -> str:
+    """Returns code that compiles the C code of a page to a library."""
+    return f"""
 import pathlib, re, subprocess
 
-page = pathlib.Path({str(ROOT / "docs/how-to/native.md")!r}).read_text()
-pathlib.Path("kernels.c").write_text("\\n".join(re.findall(r"```c\\n(.*?)```", page, re.DOTALL)))
-subprocess.run("cc -shared -fPIC -O2 kernels.c -o libkernels.so".split(), check=True)
+page = pathlib.Path({str(ROOT / page)!r}).read_text()
+pathlib.Path("{name}.c").write_text("\\n".join(re.findall(r"```c\\n(.*?)```", page, re.DOTALL)))
+subprocess.run("cc -shared -fPIC -O2 {name}.c -o lib{name}.so".split(), check=True)
+"""
+
+
+_SOLVER = """
 pathlib.Path("solver.c").write_text("int solver_version;")
 solver = "cc -shared -fPIC solver.c -Wl,-soname,libsolver.so -o libsolver.so"
 subprocess.run(solver.split(), check=True)
@@ -237,7 +244,8 @@ executor.shutdown()
         check="assert len(results) == 8 and {one for _, one in results} <= {'0', '1'}"
     ),
     "docs/how-to/model.md": Page(),
-    "docs/how-to/native.md": Page(_COMPILED),
+    "docs/how-to/native-data.md": Page(_compiled("docs/how-to/native-data.md", "jacobi")),
+    "docs/how-to/native.md": Page(_compiled("docs/how-to/native.md", "kernels") + _SOLVER),
     "docs/how-to/parsl.md": Page(
         left_out={
             "# Parsl\n": "it needs Parsl",

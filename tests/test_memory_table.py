@@ -53,6 +53,7 @@ TESTS = {
     "Definitions of functions that one peer": (
         "crates/client/src/peers/peer_functions.rs::what_replaces_another_definition_counts_in_its_place"
     ),
+    "Data that workers [keep]": "tests/test_native_kept.py::test_the_buffers_of_a_program_have_a_bound_in_bytes",
     "Definitions of functions that the tasks": (
         "crates/client/src/workerless/worker.rs::the_functions_of_a_worker_take_no_more_than_they_may"
     ),

@@ -97,9 +97,10 @@ SIGNATURES = {
 NATIVE = {
     "In": "(dtype=None)",
     "InOut": "(dtype=None)",
+    "Kept": "(data, name='')",
     "Library": "(path, *, companions=(), guards=False)",
     "Library.declare": "(self, name, parameters, result=None)",
-    "Library.function": "(self, name, *, capacity=None, dtype=None, interface='buffers')",
+    "Library.function": "(self, name, *, capacity=None, dtype=None, interface='buffers', kept=())",
     "Out": "(dtype)",
     "include": "()",
 }
@@ -131,8 +132,8 @@ def test_the_names() -> None:
     assert gristmill.__all__ == NAMES
     assert dir(gristmill) == NAMES
     assert gristmill.native.__all__ == [
-        *("DeclaredFunction", "Function", "In", "InOut", "Library", "LibraryError", "NativeError"),
-        *("Out", "include"),
+        *("DeclaredFunction", "Function", "In", "InOut", "Kept", "Library", "LibraryError"),
+        *("NativeError", "Out", "include"),
     ]
     with pytest.raises(AttributeError, match="nonsense"):
         gristmill.nonsense  # noqa: B018 - what is tested

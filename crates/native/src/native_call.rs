@@ -10,7 +10,7 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyMemoryError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes};
+use pyo3::types::{PyByteArray, PyBytes, PyTuple};
 
 use crate::guarded_memory::GuardedMemory;
 
@@ -128,6 +128,7 @@ struct NativeCall {
     own: *mut c_void,
     deadline_ns: u64,
     time_left: unsafe extern "C" fn(*const Self) -> u64,
+    kept: KeptBuffers,
 }
 
 #[repr(C)]
@@ -142,6 +143,13 @@ struct OutputBuffer {
     capacity: u64,
     /// Bytes that the function has written.
     size: u64,
+}
+
+/// The buffers that the worker keeps for the function.
+#[repr(C)]
+struct KeptBuffers {
+    first: *const InputBuffer,
+    count: u64,
 }
 
 #[repr(C)]
@@ -230,19 +238,24 @@ unsafe extern "C" fn allocate(call: *mut NativeCall, capacity: u64) -> *mut c_vo
 type Outcome<'py> = (i32, usize, Option<Bound<'py, PyByteArray>>, String);
 
 /// Calls a function of the interface of `gristmill_call.h`. An output that it asks for lies before memory that cannot be
-/// written if `guards` is true.
+/// written if `guards` is true. `kept` are the buffers that the worker keeps for it.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the memory of the call, piece by piece")]
 pub fn call_native_by_handle<'py>(
     py: Python<'py>,
     address: usize,
     name: &str,
     input: &Bound<'py, PyAny>,
     output: &Bound<'py, PyAny>,
+    kept: &Bound<'py, PyTuple>,
     guards: bool,
 ) -> PyResult<Outcome<'py>> {
     let input = PyUntypedBuffer::get(input)?;
     let output = PyUntypedBuffer::get(output)?;
     let (source, target) = (place_of(&input)?, output_place(&output)?);
+    // The tuple keeps them alive.
+    let kept = kept.iter().map(|one| Ok(buffer_of(one.cast::<PyBytes>()?.as_bytes())));
+    let kept = kept.collect::<PyResult<Vec<InputBuffer>>>()?;
     let mut own = OwnOutput { is_guarded: guards, memory: None };
     let mut error = [0_u8; ERROR_SIZE];
     let mut call = NativeCall {
@@ -255,6 +268,7 @@ pub fn call_native_by_handle<'py>(
         own: (&raw mut own).cast(),
         deadline_ns: crate::interrupt::deadline_ns(),
         time_left,
+        kept: KeptBuffers { first: kept.as_ptr(), count: kept.len() as u64 },
     };
     let call = &raw mut call;
     // SAFETY: the caller passes the address of a function of this interface. All that the call points to stays valid:
@@ -276,6 +290,10 @@ pub fn call_native_by_handle<'py>(
     let end = error.iter().position(|&byte| byte == 0).unwrap_or(0);
     let text = String::from_utf8_lossy(&error[..end]).into_owned();
     Ok((status, size, own.bytes(py, size), text))
+}
+
+const fn buffer_of(bytes: &[u8]) -> InputBuffer {
+    InputBuffer { data: bytes.as_ptr().cast(), size: bytes.len() as u64 }
 }
 
 /// The memory of an input or an output.

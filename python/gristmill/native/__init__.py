@@ -15,6 +15,7 @@ from __future__ import annotations
 from gristmill._errors import LibraryError, NativeError
 from gristmill.native._declared import DeclaredFunction, In, InOut, Out
 from gristmill.native._functions import Function
+from gristmill.native._kept import Kept
 from gristmill.native._library import Library, include
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Function",
     "In",
     "InOut",
+    "Kept",
     "Library",
     "LibraryError",
     "NativeError",

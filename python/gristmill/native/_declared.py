@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gristmill import _native, _options
 from gristmill.native._functions import Symbol
+from gristmill.native._kept import Kept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class DeclaredFunction(Symbol):
         super().__init__(file, name)
         self._guards = guards
         self._parameters = tuple(_parameter(self, one) for one in parameters)
+        self._argument_count = sum(not isinstance(one, Kept) for one in self._parameters)
         if result is not None:
             _check_type(self, result)
         self._result = result
@@ -90,21 +92,26 @@ class DeclaredFunction(Symbol):
 
     def __call__(self, *arguments: Any) -> Any:
         """Calls the function."""
-        if len(arguments) != len(self._parameters):
+        if len(arguments) != self._argument_count:
             raise TypeError(
-                f"{self.__qualname__} takes {len(self._parameters)} arguments, not {len(arguments)}"
+                f"{self.__qualname__} takes {self._argument_count} arguments, not {len(arguments)}"
             )
         if self._call is None:
             types = [
-                ctypes.c_void_p if isinstance(one, _Array) else one for one in self._parameters
+                ctypes.c_void_p if isinstance(one, (_Array, Kept)) else one
+                for one in self._parameters
             ]
             self._call = ctypes.CFUNCTYPE(self._result, *types)(self._address())
         # The function has addresses only: this list keeps the arrays alive until it returns.
         held: list[Any] = []
         passed, returned = [], []
-        for number, (parameter, argument) in enumerate(
-            zip(self._parameters, arguments, strict=True), 1
-        ):
+        number = 0
+        for parameter in self._parameters:
+            if isinstance(parameter, Kept):
+                passed.append(parameter._address())
+                continue
+            argument = arguments[number]
+            number += 1
             try:
                 value = _passed(parameter, argument, self._guards)
             except (TypeError, OverflowError, ValueError, MemoryError) as error:
@@ -144,6 +151,8 @@ def _parameter(function: Symbol, declared: Any) -> Any:
 
     if declared is numpy.ndarray:
         return In()
+    if isinstance(declared, Kept):
+        return declared
     if isinstance(declared, _Array):
         if declared.dtype is None:
             if isinstance(declared, Out):
@@ -164,7 +173,7 @@ def _check_type(function: Symbol, declared: Any) -> None:
     if not is_value:
         raise TypeError(
             f"{function.__qualname__}: a type is one of ctypes, such as c_double, or for parameters numpy.ndarray, In, "
-            f"InOut or Out; not {_options.shown(declared)}"
+            f"InOut, Out or a Kept; not {_options.shown(declared)}"
         )
     if issubclass(declared, _FOREIGN):
         raise TypeError(
@@ -224,6 +233,8 @@ def _array(parameter: _Array, argument: Any, guards: bool) -> Any:
             # Its memory is not touched: it only says how large the output is.
             return _guarded_zeros(numpy.empty(argument, parameter.dtype))
         return numpy.zeros(argument, parameter.dtype)
+    if isinstance(argument, Kept):
+        argument = argument.array
     if not isinstance(argument, numpy.ndarray):
         raise TypeError(f"it must be a numpy array, not {_options.shown(argument)}")
     if parameter.dtype is None and not argument.dtype.isnative:

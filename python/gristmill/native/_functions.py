@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gristmill import _native, _options
 from gristmill._errors import LibraryError, NativeError
 from gristmill._interrupt import TaskInterrupted
+from gristmill.native._kept import Kept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Terms(NamedTuple):
     guards: bool
     #: ``buffers``, or ``call`` for that of ``gristmill_call.h``.
     interface: str
+    #: Buffers that it has besides its input.
+    kept: tuple[Kept, ...] = ()
 
 
 class Function(Symbol):
@@ -75,6 +78,8 @@ class Function(Symbol):
 
     def __call__(self, data: Any, /, *, capacity: int | None = None) -> Any:
         """Calls the function, and returns what it has written."""
+        if type(data) is Kept:
+            data = data._buffer()
         if capacity is None and type(data) is bytes and self._is_plain:
             address = self._place or self._address()
             return _native.call_native_bytes(address, self.__qualname__, data, self._terms.capacity)
@@ -129,8 +134,9 @@ class Function(Symbol):
         return self._first(output, written)
 
     def _run_with_handle(self, address: int, data: Any, output: Any) -> Any:
+        kept = tuple(one._content for one in self._terms.kept)
         status, written, own, text = _native.call_native_by_handle(
-            address, self.__qualname__, data, output, self._terms.guards
+            address, self.__qualname__, data, output, kept, self._terms.guards
         )
         if _native.is_interrupted():
             # The function may have learned of the interrupt before its signal came.

@@ -10,6 +10,7 @@ from gristmill._errors import LibraryError
 from gristmill.native._declared import DeclaredFunction
 from gristmill.native._files import LibraryFile, library_file
 from gristmill.native._functions import Function, Terms
+from gristmill.native._kept import Kept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Library:
         capacity: int | None = None,
         dtype: Any = None,
         interface: str = "buffers",
+        kept: Sequence[Kept] = (),
     ) -> Function:
         """Returns a function on buffers.
 
@@ -100,15 +102,24 @@ class Library:
             ``int32_t f(gristmill_call *call)`` of ``gristmill_call.h``, which lies in the folder ``include()``. Such a
             function has 64-bit sizes, may ask for another output, for the time that its task has left, and whether it
             is to stop. If it returns a status other than 0, the task raises ``NativeError``.
+        :param kept: buffers that workers keep, which the function finds in ``call->kept`` in this order. It needs the
+            interface ``call``.
         """
         interface = _options.one_of("interface", interface, ("buffers", "call"))
+        if not isinstance(kept, (list, tuple)) or not all(isinstance(one, Kept) for one in kept):
+            raise TypeError(f"kept must be a list of Kept, not {_options.shown(kept)}")
+        if kept and interface != "call":
+            raise ValueError(
+                'a function on buffers has an input only: pass a Kept as that, or use interface="call"'
+            )
         self._check(name)
         if dtype is not None:
             import numpy
 
             dtype = numpy.dtype(dtype)
         capacity = _options.optional_count("capacity", capacity, 0)
-        return Function(self._file, name, Terms(capacity, dtype, self._guards, interface))
+        terms = Terms(capacity, dtype, self._guards, interface, tuple(kept))
+        return Function(self._file, name, terms)
 
     def declare(self, name: str, parameters: Sequence[Any], result: Any = None) -> DeclaredFunction:
         """Returns a plain C function, which needs no other interface.
@@ -119,7 +130,8 @@ class Library:
         ```
 
         :param parameters: types of its parameters: numbers, texts and structures of ``ctypes``; ``numpy.ndarray`` for a
-            pointer to an array that it reads; ``In``, ``InOut`` and ``Out``, which say more.
+            pointer to an array that it reads; ``In``, ``InOut`` and ``Out``, which say more; a ``Kept`` for a pointer
+            to its data, which calls do not pass.
         :param result: the type of its result, of ``ctypes``; ``None`` for ``void``.
         """
         self._check(name)

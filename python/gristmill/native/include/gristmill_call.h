@@ -21,6 +21,12 @@
 
 typedef struct gristmill_call gristmill_call;
 
+/* A buffer that the worker keeps, and that the function only reads. */
+typedef struct gristmill_buffer {
+    const void *data;
+    uint64_t size;
+} gristmill_buffer;
+
 /* A call. It and all memory that it points to are valid until the function returns. */
 struct gristmill_call {
     /* Bytes of this structure. Later versions of the interface have fields behind the last one. */
@@ -48,6 +54,9 @@ struct gristmill_call {
     /* Returns the nanoseconds that are left until the deadline: 0 once it has passed, UINT64_MAX if there is none. Any
      * thread may ask. A function that returns in time, with what it has by then, gives a result. */
     uint64_t (*time_left)(const gristmill_call *call);
+    /* The buffers of `Library.function(kept=)`, in their order. */
+    const gristmill_buffer *kept;
+    uint64_t kept_count;
 };
 
 /* Sets the text of an error and returns the status, to be returned by the function. */
