@@ -16,6 +16,7 @@ Compile = Callable[..., Path]
 _COMPILERS = {
     ".c": ("cc", "-shared", "-fPIC", "-O1"),
     ".cc": ("c++", "-shared", "-fPIC", "-O1"),
+    ".f90": ("gfortran", "-shared", "-fPIC", "-O1", "-Wall", "-Werror"),
     ".rs": ("rustc", "--crate-type=cdylib", "--crate-name=own", "-Cpanic=abort"),
 }
 #: The libraries that this process has compiled, by source and flags.
@@ -24,7 +25,7 @@ _compiled: dict[tuple[str, ...], bytes] = {}
 
 @pytest.fixture
 def compile_library(tmp_path: Path) -> Compile:
-    """Returns a function that compiles C, or C++ or Rust where the suffix says so, to a shared library."""
+    """Returns a function that compiles C, or C++, Fortran or Rust where the suffix says so, to a shared library."""
 
     def compile_library(
         source: str, *flags: str, name: str = "libown.so", suffix: str = ".c"
@@ -37,7 +38,8 @@ def compile_library(tmp_path: Path) -> Compile:
                 pytest.skip(f"there is no {command[0]}")
             text = tmp_path / f"{name}{suffix}"
             text.write_text(source)
-            subprocess.run([*command, str(text), "-o", str(file), *flags], check=True)
+            line = [*command, str(text), "-o", str(file), *flags]
+            subprocess.run(line, cwd=tmp_path, check=True)
             _compiled[terms] = file.read_bytes()
         file.write_bytes(_compiled[terms])
         return file

@@ -6,6 +6,7 @@ A page's examples share one program, which begins with the definitions that the 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,8 @@ class Page(NamedTuple):
     left_out: dict[str, str] = {}  # noqa: RUF012 - read only
     #: Checks that run after the examples.
     check: str = ""
+    #: A program without which the examples cannot run.
+    needs: str = ""
 
 
 _MODEL = """
@@ -63,14 +66,16 @@ if __name__ == "__main__":
 """
 
 
-def _compiled(page: str, name: str) -> str:
-    """Returns code that compiles the C code of a page to a library."""
+def _compiled(page: str, name: str, language: str = "c") -> str:
+    """Returns code that compiles the code of a page to a library."""
+    compiler, suffix = {"c": ("cc", "c"), "fortran": ("gfortran", "f90")}[language]
     return f"""
 import pathlib, re, subprocess
 
 page = pathlib.Path({str(ROOT / page)!r}).read_text()
-pathlib.Path("{name}.c").write_text("\\n".join(re.findall(r"```c\\n(.*?)```", page, re.DOTALL)))
-subprocess.run("cc -shared -fPIC -O2 {name}.c -o lib{name}.so".split(), check=True)
+code = re.findall(r"```{language}\\n(.*?)```", page, re.DOTALL)
+pathlib.Path("{name}.{suffix}").write_text("\\n".join(code))
+subprocess.run("{compiler} -shared -fPIC -O2 {name}.{suffix} -o lib{name}.so".split(), check=True)
 """
 
 
@@ -245,6 +250,11 @@ executor.shutdown()
     ),
     "docs/how-to/model.md": Page(),
     "docs/how-to/native-data.md": Page(_compiled("docs/how-to/native-data.md", "jacobi")),
+    "docs/how-to/native-fortran.md": Page(
+        _compiled("docs/how-to/native-fortran.md", "signal", "fortran"),
+        check="assert mean(x, 4) == 1.5",
+        needs="gfortran",
+    ),
     "docs/how-to/native.md": Page(_compiled("docs/how-to/native.md", "kernels") + _SOLVER),
     "docs/how-to/parsl.md": Page(
         left_out={
@@ -290,12 +300,14 @@ def test_a_page_is_read_in_five_minutes() -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if page != TUTORIAL and blocks(page)])
 def test_the_examples_of_a_page_run(page: str, tmp_path: Path) -> None:
     assert page in EXAMPLES, f"say in EXAMPLES what the examples of {page} take for granted"
-    given, unused, check = EXAMPLES[page]
+    given, unused, check, needs = EXAMPLES[page]
     for line in unused:
         assert any(line in block for block in blocks(page)), f"{page} has no example with {line}"
     run = [block for block in blocks(page) if not left_out(page, block)]
     if not run:
         pytest.skip("; ".join(sorted(set(unused.values()))))
+    if needs and shutil.which(needs) is None:
+        pytest.skip(f"there is no {needs}")
     program = tmp_path / "program.py"
     parts = [given]
     for block in run:
