@@ -19,6 +19,7 @@ from benches.rows.latency import HotRow, SilenceRow
 from benches.rows.memory import FlatRow, OutstandingRow
 from benches.rows.metg import MetgRow, NearlyFullRow
 from benches.rows.native import NativeRow
+from benches.rows.native_parts import NativePartsRow
 from benches.rows.nested import NestedRow
 from benches.rows.node_loss import LossRow
 from benches.rows.node_trip import TripRow
@@ -43,6 +44,7 @@ ROWS: dict[str, Row] = {
         HotRow(),
         NestedRow(),
         NativeRow(),
+        NativePartsRow(),
         SilenceRow(),
         OutstandingRow(),
         ChainRow(),

@@ -16,6 +16,7 @@ INPUT = bytes(64)
 SOURCE = """
 #include <stdint.h>
 uint32_t noop(void *in, uint32_t size, void *out) { return 0; }
+uint32_t whole(void *in, uint32_t size, void *out) { return size; }
 """
 #: The number of items of a map.
 ITEMS = 200_000
@@ -48,17 +49,22 @@ class NativeRow(Row):
             moonshot=Goal(0.85, "ratio"),
         )
         mapped = Line(
-            f"{self.title}, map", ALONE, "lower", "ours map", "python map", "a Python function"
+            f"{self.title}, map, per call",
+            ALONE,
+            "lower",
+            "ours map",
+            "python map",
+            "a Python function",
+            must=Goal(1 / 15e6),
+            moonshot=Goal(1 / 25e6),
         )
         return [call, mapped]
 
     def measure(self, block: str, settings: Settings) -> Recording:
-        if shutil.which("cc") is None:
-            raise Unavailable("it needs a C compiler")
         recording = Recording(parameters={"workers": 1, "bytes": len(INPUT), "items": ITEMS})
         engine = engines.ours(settings.ours, 1)
         with scratch() as folder, opened(engine):
-            functions = {"ours": compiled(folder), "python": noop}
+            functions = {"ours": compiled(folder)["noop"], "python": noop}
             executor = engine.executor
 
             def calls(function: Callable[..., Any], count: int) -> float:
@@ -91,10 +97,12 @@ class NativeRow(Row):
         return recording
 
 
-def compiled(folder: str) -> Callable[..., Any]:
-    """Compiles the native function; returns it."""
+def compiled(folder: str) -> Library:
+    """Compiles the native functions; returns their library."""
+    if shutil.which("cc") is None:
+        raise Unavailable("it needs a C compiler")
     with open(f"{folder}/noop.c", "w") as file:
         file.write(SOURCE)
     command = f"cc -shared -fPIC -O2 {folder}/noop.c -o {folder}/libnoop.so"
     subprocess.run(command.split(), check=True)
-    return Library(f"{folder}/libnoop.so")["noop"]
+    return Library(f"{folder}/libnoop.so")
