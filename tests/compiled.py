@@ -55,6 +55,7 @@ def library(compile_library: Compile) -> Library:
 
 SOURCE = """
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,13 @@ uint32_t await(void *in, uint32_t size, void *out) {
 uint32_t crash(void *in, uint32_t size, void *out) { abort(); }
 uint32_t segfault(void *in, uint32_t size, void *out) { *(volatile int *)8 = 1; return 0; }
 uint32_t leave(void *in, uint32_t size, void *out) { exit(3); }
+uint32_t leave_at_once(void *in, uint32_t size, void *out) { _exit(4); }
+uint32_t leave_thread(void *in, uint32_t size, void *out) { pthread_exit(0); }
+uint32_t overflow(void *in, uint32_t size, void *out) {
+    volatile char frame[4096];
+    frame[size % 4096] = 1;
+    return overflow((void *)frame, size + 1, out) + frame[size % 4096];
+}
 uint32_t lie(void *in, uint32_t size, void *out) { return size + 10; }
 uint32_t lie_later(void *in, uint32_t size, void *out) {
     memcpy(out, in, size);
@@ -81,6 +89,12 @@ uint32_t lie_later(void *in, uint32_t size, void *out) {
 }
 uint32_t past(void *in, uint32_t size, void *out) { ((volatile char *)out)[size] = 1; return size; }
 uint32_t forked(void *in, uint32_t size, void *out) { fork(); return 0; }
+uint32_t left_child(void *in, uint32_t size, void *out) {
+    pid_t child = fork();
+    if (child == 0) for (;;) pause();
+    memcpy(out, &child, sizeof child);
+    return sizeof child;
+}
 uint32_t endless(void *in, uint32_t size, void *out) { for (;;) pause(); }
 
 int32_t version;

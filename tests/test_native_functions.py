@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import pickle
 import signal
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from gristmill import Executor, TaskTimeoutError, WorkerLostError, on, parsl
 from gristmill.native import InOut, Library, LibraryError, Out, include
 
 from compiled import Compile, compile_library, library
+from stage import lives
 
 __all__ = ["compile_library", "library"]
 
@@ -111,6 +114,9 @@ def test_a_call_leaves_the_interpreter_to_other_threads(library: Library) -> Non
         ("crash", f"signal {signal.SIGABRT:d} (SIGABRT)"),
         ("segfault", f"signal {signal.SIGSEGV:d} (SIGSEGV)"),
         ("leave", "exited with code 3"),
+        ("leave_at_once", "exited with code 4"),
+        ("leave_thread", "signal"),
+        ("overflow", f"signal {signal.SIGSEGV:d} (SIGSEGV)"),
         ("lie", "libown.so:lie returned 26 bytes, but its output holds 16"),
         ("past", f"signal {signal.SIGSEGV:d} (SIGSEGV)"),
     ],
@@ -145,6 +151,68 @@ def test_an_exception_that_leaves_a_function_costs_its_own_task(
     assert isinstance(error, WorkerLostError)
     assert "(libown.so:throwing) was lost" in str(error)
     assert "SIGABRT" in str(error)
+
+
+FAULTS = """
+#include <gristmill_call.h>
+#include <cstdlib>
+#include <stdexcept>
+#include <unistd.h>
+extern "C" {
+int32_t call_throwing(gristmill_call *) { throw std::runtime_error("no"); }
+int32_t call_crash(gristmill_call *) { abort(); }
+int32_t call_leave(gristmill_call *) { exit(3); }
+int32_t call_endless(gristmill_call *) { for (;;) pause(); }
+int32_t call_null(gristmill_call *call) { call->output = nullptr; call->input = nullptr; return 0; }
+void throwing() { throw std::runtime_error("no"); }
+void crash() { abort(); }
+void leave() { exit(3); }
+void endless() { for (;;) pause(); }
+int32_t fine() { return 7; }
+}
+"""
+
+
+@pytest.mark.parametrize("prefix", ["call_", ""])
+def test_a_broken_function_of_the_other_interfaces_costs_its_own_task(
+    compile_library: Compile, prefix: str
+) -> None:
+    library = Library(compile_library(FAULTS, f"-I{include()}", suffix=".cc"))
+    fine = library.declare("fine", [], ctypes.c_int32)
+    for name, said in (
+        ("throwing", "SIGABRT"),
+        ("crash", "SIGABRT"),
+        ("leave", "exited with code 3"),
+        ("endless", ""),
+    ):
+        given: list[bytes] = []
+        function: Any = library.declare(name, [])
+        if prefix:
+            function, given = library.function(prefix + name, interface="call"), [b""]
+        with Executor(1) as executor:
+            limited = executor.options(timeout=0.3, grace=0.1) if name == "endless" else executor
+            error = limited.submit(function, *given).exception()
+            assert executor.submit(fine).result() == 7
+        assert isinstance(error, TaskTimeoutError if name == "endless" else WorkerLostError)
+        assert f"(libown.so:{prefix}{name})" in str(error)
+        assert said in str(error)
+
+
+def test_a_function_that_loses_its_pointers_harms_nothing(compile_library: Compile) -> None:
+    library = Library(compile_library(FAULTS, f"-I{include()}", suffix=".cc"))
+    with Executor(1) as executor:
+        null = library.function("call_null", interface="call")
+        assert executor.submit(null, b"ab").result() == b""
+
+
+def test_a_child_that_a_function_leaves_ends_with_the_executor(library: Library) -> None:
+    left = library.function("left_child", capacity=4)
+    with Executor(1) as executor:
+        child = int.from_bytes(executor.submit(left, b"").result(), sys.byteorder)
+        assert executor.submit(library["echo"], b"on").result() == b"on"
+        assert lives(child)
+    while lives(child):
+        time.sleep(0.001)
 
 
 THREADED = """
