@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import os
 import pickle
+import weakref
 from typing import Any
 
 import numpy as np
@@ -119,6 +121,55 @@ def test_every_interface_takes_a_kept_buffer(library: Library, options: str) -> 
         assert submit(total, table).result().tolist() == [6]
         assert submit(product, identity, np.ones(2), 2, 2).result()[1].tolist() == [1.0, 1.0]
         assert list(executor.map(lambda by: total(table)[0] * by, range(3))) == [0, 6, 12]
+
+
+def uses(given: Any) -> int:
+    """Returns how often this worker has used the buffer that it was given, in a list or alone."""
+    kept = given[0] if isinstance(given, list) else given
+    kept.uses = getattr(kept, "uses", 0) + 1
+    return int(kept.uses)
+
+
+def size_of_arguments(kept: Kept) -> tuple[int, int]:
+    """Returns what a task of this task found, and the bytes of its arguments, 0 for less than 1 KiB."""
+    found = gristmill.current_executor().submit(lambda given: given[0].nbytes, [kept]).result()
+    return found, _native.nested_size(False)
+
+
+@pytest.mark.parametrize("options", EXECUTORS)
+def test_an_argument_names_a_buffer_that_the_worker_has(options: str) -> None:
+    kept, other = Kept(b"bytes" * 100), Kept(b"others")
+    with opened(options) as executor:
+        submit = executor.submit
+        assert [submit(uses, kept).result() for _ in range(3)] == [1, 2, 3]
+        assert submit(lambda: uses(kept)).result() == 4, "the functions of a worker share it"
+        assert submit(uses, [kept, other, kept]).result() == 5
+        assert submit(lambda given: uses(given), given=kept).result() == 6
+        assert list(executor.map(uses, [kept, kept])) == [7, 8]
+        assert submit(uses, other).result() == 1
+        assert submit(len, [1, 2]).result() == 2
+
+
+def test_a_task_names_the_buffers_among_the_arguments_of_its_tasks() -> None:
+    kept = Kept(bytes(50_000))
+    with Executor(1) as executor:
+        for _ in range(2):
+            assert executor.submit(size_of_arguments, kept).result() == (50_000, 0)
+
+
+def test_what_stands_for_a_function_keeps_neither_it_nor_the_buffer_alive() -> None:
+    kept = Kept(b"bytes")
+    function = functools.partial(uses)
+    gone = weakref.ref(kept), weakref.ref(function)
+    with Executor(1) as executor:
+        assert executor.submit(function, kept).result() == 1
+        gc.disable()
+        try:
+            del function, kept
+            assert [one() for one in gone] == [None, None]
+        finally:
+            gc.enable()
+        assert executor.submit(abs, -1).result() == 1
 
 
 def in_nested_task(function: Any, vector: Any) -> list[Any]:

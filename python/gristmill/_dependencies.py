@@ -7,17 +7,21 @@ a function needs before the function (``DefinitionHead`` in the crate ``wire``).
 
 from __future__ import annotations
 
+import operator
+import weakref
 from weakref import WeakValueDictionary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
 DIGEST_SIZE = 32
 _COUNT_SIZE = 2
 #: Objects that one function may need. Their records must fit into a worker's ring together.
 _NEEDS_MAX = 256
+#: Functions that an object is kept in mind for, as an argument of their calls.
+_STANDING_MAX = 16
 
 
 class Dependency:
@@ -31,6 +35,8 @@ class Dependency:
     _needs: tuple[Dependency, ...] = ()
     #: The definition that was made with the digest, until it is asked for.
     _definition: bytes | None = None
+    #: Callables that stand for functions in calls that need it and maybe others, the last used one at the end.
+    _needing: dict[tuple[int, ...], Needing] | None = None
 
     def reduced(self) -> tuple[Any, ...]:
         """Returns what it is pickled as. Equal ones have equal pickles: no string in it can be shared with another."""
@@ -90,6 +96,55 @@ def prepared(digest: bytes) -> Dependency:
     """Returns an object that a function names, ready for its calls."""
     found = arrived(digest)
     found.prepare()
+    return found
+
+
+class Needing:
+    """A callable that stands for a function in calls whose arguments need something. A worker gets the function."""
+
+    def __init__(self, function: Any, needs: Sequence[Dependency]) -> None:
+        # It keeps nothing alive: the first of the objects has it, and functions may capture that.
+        self._needs = [weakref.ref(one) for one in needs]
+        self._function: Callable[[], Any]
+        try:
+            self._function = weakref.ref(function)
+        except TypeError:
+            self._function = lambda: function
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        self.__qualname__ = name if isinstance(name, str) else type(function).__qualname__
+
+    def parts(self) -> list[Any]:
+        """Returns the function and the objects that its calls need; ``None`` for one that is gone."""
+        return [self._function(), *(one() for one in self._needs)]
+
+    def __call__(self) -> None:
+        raise TypeError("it stands for a function in a definition")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _first, tuple(self.parts())
+
+    def _unchanging_parts(self) -> tuple[Any, ...]:
+        return (self._function(),)
+
+
+def _first(function: Any, *_: Any) -> Any:
+    return function
+
+
+def needing(function: Any, needs: Sequence[Dependency]) -> Needing:
+    """Returns the callable that stands for a function in calls whose arguments need these objects."""
+    first = needs[0]
+    key = (id(function), *map(id, needs))
+    if first._needing is None:
+        first._needing = {}
+    found = first._needing.pop(key, None)
+    # An address may be that of another object now.
+    parts = () if found is None else found.parts()
+    if found is None or any(map(operator.is_not, parts, (function, *needs))):
+        found = Needing(function, needs)
+    first._needing[key] = found
+    while len(first._needing) > _STANDING_MAX:
+        del first._needing[next(iter(first._needing))]
     return found
 
 

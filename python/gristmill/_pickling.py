@@ -266,17 +266,20 @@ def dump_dependency(value: Dependency, needs: list[Dependency]) -> bytes:
 
 
 def dump_call(
-    args: tuple[Any, ...], kwargs: dict[str, Any] | None, buffers: list[Any] | None = None
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    buffers: list[Any] | None = None,
+    needs: list[Dependency] | None = None,
 ) -> tuple[bytes, list[Any]]:
     """Pickles the arguments of a call. Returns the bytes, and the futures in the order of their holes.
 
-    Appends large buffers to ``buffers`` instead, if it is given.
+    Appends large buffers to ``buffers`` instead, if it is given, and what goes by digest to ``needs``.
 
     Raises ``UnpicklableError``, which names the part that cannot be pickled, and ``ForeignFutureError`` for a
     future of another executor.
     """
     try:
-        return _dump((args, kwargs or {}), True, buffers)
+        return _dump((args, kwargs or {}), True, buffers, needs)
     except _native.ForeignFutureError:
         raise
     except Exception as error:

@@ -244,7 +244,9 @@ pub fn nested_submit(
     // The arguments are encoded before the function is looked up: pickling them may run Python code that makes the
     // function's number invalid.
     let mut sink = callee.sink();
-    let (mut payload, parents) = encode(py, callee, (arguments, named), &mut sink)?;
+    let EncodedCall { mut payload, parents, needing } =
+        encode(callee, function, (arguments, named), &mut sink)?;
+    let function = needing.as_ref().unwrap_or(function);
     // The steps that can fail come first. The later ones open a ticket and take a use of the function, and the client
     // takes over both only with a request that was sent.
     let size = sink.size() + payload.len() as u64;
@@ -292,13 +294,23 @@ pub fn nested_size(of_result: bool) -> u64 {
     if size < 1 << 10 { 0 } else { size }
 }
 
-/// Encodes a call. Returns the bytes, and the tickets of the futures among the arguments.
-fn encode(
-    py: Python<'_>,
+/// A call for the client.
+struct EncodedCall<'py> {
+    payload: Vec<u8>,
+    /// The tickets of the futures among the arguments.
+    parents: Vec<u32>,
+    /// The callable that stands for the function, if the arguments need something.
+    needing: Option<Bound<'py, PyAny>>,
+}
+
+fn encode<'py>(
     callee: &PythonCallee,
-    (arguments, named): (&Bound<'_, PyTuple>, &Bound<'_, PyDict>),
+    function: &Bound<'py, PyAny>,
+    (arguments, named): (&Bound<'py, PyTuple>, &Bound<'py, PyDict>),
     sink: &mut WorkerSink<'_>,
-) -> PyResult<(Vec<u8>, Vec<u32>)> {
+) -> PyResult<EncodedCall<'py>> {
+    let py = function.py();
+    let mut needing = None;
     let (keys, values) = (named.keys().to_tuple(), named.values());
     // SAFETY: `keys` is a tuple and stays alive.
     let names = unsafe { tuple_items(keys.as_ptr()) };
@@ -317,18 +329,19 @@ fn encode(
         parents = NestedParents(ParentIndices::new());
         let places = (&mut payload, &mut *sink as &mut dyn BlockSink);
         // SAFETY: as above.
-        let (pickled, is_own) = unsafe { pickle(py, &all, names, &mut parents, places)? };
-        if !is_own {
+        let (pickled, found) = unsafe { pickle(py, &all, names, places)? };
+        if !found.are_known(&mut parents) {
             return Err(PyTypeError::new_err(
                 "only futures of tasks that this task submitted can be arguments",
             ));
         }
         encoded = pickled;
+        needing = found.needing(function)?;
     }
     if encoded == EncodeResult::Unstored {
         return Err(sink.failure(py));
     }
-    Ok((payload, parents.0.into_keys()))
+    Ok(EncodedCall { payload, parents: parents.0.into_keys(), needing })
 }
 
 /// Returns the mode of a wait: one with a zero timeout only polls.

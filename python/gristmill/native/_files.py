@@ -58,7 +58,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 class LibraryFile(Dependency):
     """A library in memory, with the libraries that it needs and brings along. Get one from ``library_file``.
 
-    Functions name it by a digest, so its bytes travel once. An argument or a result holds its bytes, like those of a
+    Functions and arguments name it by a digest, so its bytes travel once. A result holds its bytes, like those of a
     large array.
 
     :param name: the file's name, for messages.

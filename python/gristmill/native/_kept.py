@@ -36,10 +36,10 @@ class Kept(Dependency):
         the array do not count.
     :param name: a name for messages.
 
-    A function that has one, among the parameters of ``Library.declare``, in ``kept`` of ``Library.function``, or
-    because it captures one, gets it from its worker. A worker, and each node, is sent it with the first task of such a
-    function, and drops it when the program has dropped the buffer and the functions that have it, and submits another
-    task. As an argument of a task its bytes travel with each call, like those of an array.
+    A function that has one, among the parameters of ``Library.declare``, in ``kept`` of ``Library.function``, because
+    it captures one, or as an argument, gets it from its worker. A worker, and each node, is sent it with the first task
+    that needs it, and drops it when the program has dropped the buffer and the functions that have it, and submits
+    another task. A result that holds one has its bytes.
 
     All that a program holds may take an eighth of memory, divided by the number of CPUs, since each worker has a copy;
     beyond that this raises ``MemoryError``.

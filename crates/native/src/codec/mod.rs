@@ -28,7 +28,7 @@ pub use blocks::{BlockSink, BlockSource, with_buffer};
 pub use decode::{decode_call, decode_only_scalar, decode_scalars, decode_value};
 pub use encode::{ParentSink, encode_call, encode_value};
 pub use outcome::{EncodeResult, malformed};
-pub use pickle::{pickle_call, pickle_value};
+pub use pickle::{PickledNames, pickle_call, pickle_value};
 pub use probe::{call_payload, decode_payload, encode_payload};
 pub use scalar::{decode_only_bytes, encode_bytes, encode_scalar};
 

@@ -17,7 +17,15 @@ const READER: &str = "gristmill._unpickling";
 /// The function that reads pickles, looked up once: no module can be imported while the interpreter shuts down.
 static LOAD: MadeOnce<Py<PyAny>> = MadeOnce::new();
 
-/// Appends a pickled call. Returns the futures among its arguments, in the order of their indices as parents.
+/// The objects that the pickle of a call names instead of holding them.
+pub struct PickledNames<'py> {
+    /// The futures among the arguments, in the order of their indices as parents.
+    pub futures: Bound<'py, PyList>,
+    /// The objects that the arguments share with functions and with other calls. The worker must have them before the call.
+    pub needs: Bound<'py, PyList>,
+}
+
+/// Appends a pickled call. Returns the objects that it names.
 ///
 /// # Errors
 /// `UnpicklableError`, which names the offending part.
@@ -26,13 +34,15 @@ pub fn pickle_call<'py>(
     named: Option<&Bound<'py, PyDict>>,
     out: &mut Vec<u8>,
     blocks: &mut dyn BlockSink,
-) -> PyResult<(EncodeResult, Bound<'py, PyList>)> {
-    let module = positional.py().import(WRITER)?;
-    let buffers = PyList::empty(positional.py());
-    let (pickled, futures): (Bound<'py, PyAny>, Bound<'py, PyList>) = module
-        .call_method1("dump_call", (positional, named, blocks.takes().then_some(&buffers)))?
+) -> PyResult<(EncodeResult, PickledNames<'py>)> {
+    let py = positional.py();
+    let (buffers, needs) = (PyList::empty(py), PyList::empty(py));
+    let taken = blocks.takes().then_some(&buffers);
+    let (pickled, futures): (Bound<'py, PyAny>, Bound<'py, PyList>) = py
+        .import(WRITER)?
+        .call_method1("dump_call", (positional, named, taken, &needs))?
         .extract()?;
-    Ok((append(&pickled, &buffers, out, blocks)?, futures))
+    Ok((append(&pickled, &buffers, out, blocks)?, PickledNames { futures, needs }))
 }
 
 /// Appends a pickled value.

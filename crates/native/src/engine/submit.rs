@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::{CallOptions, Engine};
 use crate::arena::ClientSink;
-use crate::codec::{BlockSink, EncodeResult, ParentSink, encode_call, pickle_call};
+use crate::codec::{BlockSink, EncodeResult, ParentSink, PickledNames, encode_call, pickle_call};
 use crate::error;
 use crate::future::{FutureRef, is_foreign_future, is_future, new_future};
 use crate::object::{Owned, tuple_items};
@@ -131,6 +131,7 @@ impl Engine {
     ) -> PyResult<TaskId> {
         // SAFETY: the caller guarantees it.
         let client = unsafe { self.client_for(py, function)? };
+        let object = function;
         let function = self.function_id(py, function)?;
         let mut parents = ParentList::new(self);
         let views = options.is_some_and(|options| options.views);
@@ -161,7 +162,7 @@ impl Engine {
             None => None,
         };
         // SAFETY: the caller guarantees it.
-        unsafe { self.submit_slowly(py, function, arguments, names, options, refusal) }
+        unsafe { self.submit_slowly(py, (object, function), arguments, names, options, refusal) }
     }
 
     /// Submits a call that must be pickled, or that must wait for room.
@@ -170,7 +171,7 @@ impl Engine {
     unsafe fn submit_slowly<'a>(
         &'a self,
         py: Python<'_>,
-        mut function: FunctionUse<'a>,
+        (object, mut function): (*mut ffi::PyObject, FunctionUse<'a>),
         arguments: &[*mut ffi::PyObject],
         names: &[*mut ffi::PyObject],
         options: Option<&CallOptions>,
@@ -190,10 +191,14 @@ impl Engine {
                 payload.clear();
                 parents = ParentList::new(self);
                 sink.clear();
-                let (pickled, is_known) =
-                    pickle(py, arguments, names, &mut parents, (&mut payload, &mut sink))?;
-                parents.is_foreign = !is_known;
+                let (pickled, found) = pickle(py, arguments, names, (&mut payload, &mut sink))?;
+                parents.is_foreign = !found.are_known(&mut parents);
                 encoded = pickled;
+                let object = Bound::from_borrowed_ptr(py, object);
+                if let Some(needing) = found.needing(&object)? {
+                    function = self.function_id(py, needing.as_ptr())?;
+                    function.hold(client);
+                }
             }
             if encoded == EncodeResult::Unstored {
                 return Err(sink.failure(py));
@@ -315,20 +320,39 @@ impl Drop for FunctionUse<'_> {
     }
 }
 
-/// Pickles a call. Also returns whether `parents` knows every future in it.
+impl<'py> PickledNames<'py> {
+    /// Returns whether `parents` knows every future.
+    pub fn are_known(&self, parents: &mut impl ParentSink) -> bool {
+        self.futures.iter().all(|future| parents.parent(future.as_ptr()).is_some())
+    }
+
+    /// Returns the callable that stands for `function` in a call that needs something; `None` if the call needs nothing.
+    /// Workers get what it needs before it, and call the function.
+    ///
+    /// # Errors
+    /// Those of Python without memory.
+    pub fn needing(&self, function: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if self.needs.is_empty() {
+            return Ok(None);
+        }
+        let module = function.py().import("gristmill._dependencies")?;
+        module.call_method1("needing", (function, &self.needs)).map(Some)
+    }
+}
+
+/// Pickles a call. Also returns what the pickle names.
 ///
 /// # Errors
 /// `UnpicklableError`, which names the offending part.
 ///
 /// # Safety
 /// The arguments are live, the names are live `str`; the interpreter is held.
-pub unsafe fn pickle(
-    py: Python<'_>,
+pub unsafe fn pickle<'py>(
+    py: Python<'py>,
     arguments: &[*mut ffi::PyObject],
     names: &[*mut ffi::PyObject],
-    parents: &mut impl ParentSink,
     (payload, blocks): (&mut Vec<u8>, &mut dyn BlockSink),
-) -> PyResult<(EncodeResult, bool)> {
+) -> PyResult<(EncodeResult, PickledNames<'py>)> {
     // SAFETY: the arguments are live; the last ones belong to the names.
     let (positional, named) = unsafe {
         let (positional, values) = arguments.split_at(arguments.len() - names.len());
@@ -340,6 +364,5 @@ pub unsafe fn pickle(
         }
         (positional, keywords)
     };
-    let (encoded, futures) = pickle_call(&positional, Some(&named), payload, blocks)?;
-    Ok((encoded, futures.iter().all(|future| parents.parent(future.as_ptr()).is_some())))
+    pickle_call(&positional, Some(&named), payload, blocks)
 }
