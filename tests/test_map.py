@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
+import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +17,7 @@ import pytest
 from gristmill import Executor, UnpicklableError
 
 import calls
-from stage import Gate, Script
+from stage import Gate, Script, lives
 
 MakeExecutor = Callable[..., Executor]
 
@@ -422,3 +425,24 @@ def test_a_task_that_raises_stop_iteration_does_not_end_a_loop(
     assert isinstance(errors[0].__cause__, StopIteration)
     with pytest.raises(RuntimeError, match="StopIteration"):
         list(shared.map(calls.first_of, items))
+
+
+def test_an_executor_that_is_dropped_ends_though_the_iterator_of_its_map_is_kept(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "workers"
+    executor = Executor(2, calls.note_process, (str(path),))
+    results = executor.map(calls.same, range(200))
+    is_gone = weakref.ref(executor)
+    del executor
+    assert is_gone() is None
+    assert list(results) == list(range(200))
+    workers = [int(one) for one in path.read_text().split()]
+    while any(map(lives, workers)):
+        time.sleep(0.001)
+    assert list(results) == []
+
+
+def test_a_map_keeps_the_executor_while_it_has_items_to_submit() -> None:
+    results = Executor(1).map(calls.same, itertools.count(), buffersize=2)
+    assert [next(results) for _ in range(10)] == list(range(10))

@@ -34,7 +34,10 @@ use crate::undisturbed::{report, undisturbed};
 /// cancelled; if it is dropped earlier, all of them run, as in the standard library.
 #[pyclass(module = "gristmill._native", weakref, frozen)]
 pub struct MapResults {
-    engine: Py<Engine>,
+    /// The executor, until all items are submitted: a program may drop an executor and keep the map.
+    executor: Attached<Option<Py<Engine>>>,
+    /// The part of the engine that waits for results and reads them, which keeps no executor.
+    results: Engine,
     function: Py<PyAny>,
     /// True if each item is a tuple of arguments instead of one argument.
     unpacks: bool,
@@ -89,8 +92,10 @@ impl Engine {
             .transpose()?;
         let timeout = timeout
             .map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
+        let client = slf.get().running_client(py)?;
         let results = MapResults {
-            engine: slf.clone().unbind(),
+            executor: Attached::new(Some(slf.clone().unbind())),
+            results: Engine::for_results(client),
             function: function.unbind(),
             unpacks,
             options: options.map(|(options, _)| options),
@@ -100,7 +105,6 @@ impl Engine {
             flow: Attached::new(Flow::new(window, bytes, is_ordered)),
             reading: Reading::new(items.unbind()),
         };
-        slf.get().running_client(py)?;
         if let Err(error) = results.begin(py, window) {
             // The caller has no map: the submitted items run, and no more are read.
             results.forget(py, false);
@@ -202,7 +206,7 @@ impl MapResults {
     /// Decodes the outcome of one item.
     #[cold]
     fn decoded(&self, py: Python<'_>, next: Next, bytes: &[u8]) -> PyResult<Owned> {
-        let engine = self.engine.get();
+        let engine = &self.results;
         match next {
             Next::Inline(verdict) => {
                 engine.call_value(py, CallResult { verdict, value: CallValue::Inline(bytes) })
@@ -220,7 +224,7 @@ impl MapResults {
 
     /// Waits until a result has come. Returns false if no more will come.
     fn more(&self, py: Python<'_>) -> PyResult<bool> {
-        let client = self.engine.get().running_client(py)?;
+        let client = self.results.running_client(py)?;
         let mut has_waited = false;
         loop {
             let collected = self.flow.with(py, |flow| flow.collect(client, has_waited));
@@ -285,7 +289,8 @@ impl MapResults {
     /// Submits the first items. For a short function these are more than the steady window, so that the workers do not
     /// run out of tasks at once.
     fn begin(&self, py: Python<'_>, window: usize) -> PyResult<()> {
-        let engine = self.engine.get();
+        let executor = self.executor(py)?;
+        let engine = executor.get();
         // This comes before any item is read: a function that cannot be called or sent is refused at once.
         let function = engine.function_id(py, self.function.as_ptr())?;
         let first = window.min(STEADY_WINDOW);
@@ -328,9 +333,30 @@ impl MapResults {
         let rest = self.reading.give_back(py, source);
         if is_exhausted || rest.is_some() {
             self.flow.with(py, |flow| flow.is_exhausted = true);
+            self.release_executor(py);
         }
         drop(rest);
         read
+    }
+
+    /// Returns the executor, for the submission of items.
+    ///
+    /// # Errors
+    /// `ShutDownError` if all items are submitted, or the map was closed.
+    fn executor(&self, py: Python<'_>) -> PyResult<Py<Engine>> {
+        let executor =
+            self.executor.with(py, |executor| executor.as_ref().map(|one| one.clone_ref(py)));
+        executor.ok_or_else(|| error::shut_down(py))
+    }
+
+    /// Lets go of the executor, which may be the last reference to it. The options of tasks name a context, which their
+    /// source keeps, and the executor with it.
+    fn release_executor(&self, py: Python<'_>) {
+        if self._owner.is_none() {
+            // Dropped outside the closure: the end of an executor runs Python code.
+            let executor = self.executor.with(py, Option::take);
+            drop(executor);
+        }
     }
 }
 
@@ -342,7 +368,8 @@ impl MapResults {
         source: &mut ItemSource,
         mut left: usize,
     ) -> PyResult<Read> {
-        let engine = self.engine.get();
+        let executor = self.executor(py)?;
+        let engine = executor.get();
         let client = engine.running_client(py)?;
         let arena = client.arena();
         let has_nodes = engine.settings()?.has_nodes;
@@ -392,10 +419,11 @@ impl MapResults {
                     return Ok(stopped);
                 }
             }
-            let before = self.engine.get().passed_bytes();
+            let executor = self.executor(py)?;
+            let before = executor.get().passed_bytes();
             match self.submit_slowly(py, &item) {
                 Ok(task) => {
-                    let size = self.engine.get().passed_bytes() - before;
+                    let size = executor.get().passed_bytes() - before;
                     if self.flow.with(py, |flow| flow.submitted_one(task, size)) {
                         break;
                     }
@@ -433,7 +461,7 @@ impl MapResults {
             return false;
         }
         let mut large = NoLargeParts;
-        let sinks = (&self.engine.get().arrays, &mut large as &mut dyn BlockSink);
+        let sinks = (&self.results.arrays, &mut large as &mut dyn BlockSink);
         // SAFETY: the interpreter is held and the item is live; a tuple has as many items as its size says.
         unsafe {
             let encoded = if self.unpacks {
@@ -449,7 +477,8 @@ impl MapResults {
     }
 
     fn submit_slowly(&self, py: Python<'_>, item: &Owned) -> PyResult<TaskId> {
-        let engine = self.engine.get();
+        let executor = self.executor(py)?;
+        let engine = executor.get();
         let mut arguments = Vec::new();
         // SAFETY: the function and the item are live; a tuple has as many items as its size says.
         unsafe {
@@ -472,7 +501,8 @@ impl MapResults {
         source: &mut ItemSource,
         function: FunctionId,
     ) -> PyResult<Read> {
-        let engine = self.engine.get();
+        let executor = self.executor(py)?;
+        let engine = executor.get();
         let client = engine.running_client(py)?;
         let options = self.options.as_ref().map(|options| &options.task);
         while source.submitted < source.batch.len() {
@@ -543,7 +573,7 @@ impl MapResults {
     /// Drops everything. Submitted tasks run on; with `cancels`, those that have not started are cancelled.
     fn forget(&self, py: Python<'_>, cancels: bool) {
         let source = self.reading.close(py);
-        let client = self.engine.get().client();
+        let client = self.results.client();
         let errors = self.flow.with(py, |flow| {
             match client {
                 Some(client) => client.drop_pending(&mut flow.pending, cancels),
@@ -574,7 +604,7 @@ impl Drop for MapResults {
         let attached = Python::try_attach(|py| {
             undisturbed(py, || {
                 let is_begun = self.flow.with(py, |flow| flow.is_begun);
-                if !is_begun && !self.engine.get().is_orphan() {
+                if !is_begun && !self.results.is_orphan() {
                     self.submit_unheard(py);
                 }
                 self.forget(py, is_begun);

@@ -54,6 +54,8 @@ pub struct Engine {
     generation: u32,
     /// True if it was shut down, started or not.
     is_closed: AtomicBool,
+    /// True if its end is that of the client.
+    ends_client: bool,
 }
 
 #[pymethods]
@@ -66,7 +68,13 @@ impl Engine {
         _named: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         crate::future::future_type(py)?;
-        Ok(Self {
+        Ok(Self::unstarted())
+    }
+}
+
+impl Engine {
+    fn unstarted() -> Self {
+        Self {
             settings: OnceLock::new(),
             client: OnceLock::new(),
             connection_manager: OnceLock::new(),
@@ -77,11 +85,18 @@ impl Engine {
             registry: MadeOnce::new(),
             generation: gristmill_sync::process::generation(),
             is_closed: AtomicBool::new(false),
-        })
+            ends_client: true,
+        }
     }
-}
 
-impl Engine {
+    /// Makes an engine that only waits for the results of another one's client, and reads them. It may outlive that engine.
+    pub fn for_results(client: &Arc<Client>) -> Self {
+        let mut engine = Self::unstarted();
+        engine.client = OnceLock::from(Arc::clone(client));
+        engine.ends_client = false;
+        engine
+    }
+
     /// Returns the bytes of all large parts and of all pickles of calls so far.
     pub fn passed_bytes(&self) -> u64 {
         self.stored.lock().unwrap_or_else(PoisonError::into_inner).passed()
@@ -163,7 +178,9 @@ impl Engine {
 impl Drop for Engine {
     /// Begins the shutdown. An executor without references finishes its tasks, like the standard library's.
     fn drop(&mut self) {
-        if let Some(client) = self.client() {
+        if let Some(client) = self.client()
+            && self.ends_client
+        {
             client.begin_shutdown(false);
         }
     }
