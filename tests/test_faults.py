@@ -67,6 +67,18 @@ def test_a_crash_in_c(executor: Executor) -> None:
     assert executor.submit(calls.same, 1).result() == 1
 
 
+def test_the_error_of_a_crash_has_the_python_stack(script: Script) -> None:
+    printed = script.run(
+        """
+        import gristmill, calls
+        for start in ("fork", "spawn"):
+            with gristmill.Executor(1, start=start) as executor:
+                print("in crash" in str(executor.submit(calls.crash).exception()))
+        """
+    )
+    assert printed == "True\nTrue\n"
+
+
 def test_the_error_names_the_dead_process(executor: Executor, gate: Gate) -> None:
     future = executor.submit(calls.enter, gate.path)
     worker = gate.wait_entered()

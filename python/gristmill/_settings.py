@@ -41,9 +41,6 @@ def read() -> dict[str, Any]:
         "gc": (gc.isenabled(), gc.get_threshold(), gc.get_debug()),
     }
     # A module that is not loaded has its defaults.
-    faulthandler = sys.modules.get("faulthandler")
-    if faulthandler is not None and faulthandler.is_enabled():
-        settings["faulthandler"] = True
     socket = sys.modules.get("socket")
     if socket is not None and socket.getdefaulttimeout() is not None:
         settings["socket"] = float(socket.getdefaulttimeout())
@@ -68,7 +65,15 @@ def _read_decimal(decimal: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def apply(settings: dict[str, Any]) -> None:
-    """Applies the settings that ``read`` found in another interpreter."""
+    """Applies the settings that ``read`` found in another interpreter.
+
+    It also lets a crash write the Python stack to standard error, whether the program has asked for that or not: the
+    error of a lost worker ends with the worker's last lines.
+    """
+    import faulthandler
+
+    # By its number: a worker puts another file in the place of this descriptor when it starts.
+    faulthandler.enable(2)
     for change, value in settings["functions"].items():
         if hasattr(sys, change):
             getattr(sys, change)(value)
@@ -79,11 +84,6 @@ def apply(settings: dict[str, Any]) -> None:
     (gc.enable if is_enabled else gc.disable)()
     gc.set_threshold(*threshold)
     gc.set_debug(debug)
-    if "faulthandler" in settings:
-        import faulthandler
-
-        # ``faulthandler`` writes to descriptor 2. A worker redirects this descriptor when it starts.
-        faulthandler.enable(2)
     if "socket" in settings:
         when_imported("socket", lambda socket: _set_timeout(socket, settings["socket"]))
     if "decimal" in settings:
