@@ -79,6 +79,37 @@ def test_the_error_of_a_crash_has_the_python_stack(script: Script) -> None:
     assert printed == "True\nTrue\n"
 
 
+@pytest.mark.parametrize("imported", ["before", "after"])
+def test_handlers_of_a_broken_process_pool_catch_the_errors_about_workers(
+    script: Script, imported: str
+) -> None:
+    printed = script.run(
+        """
+        import sys
+        import gristmill, calls
+        if sys.argv[1] == "before":
+            from concurrent.futures.process import BrokenProcessPool
+        with gristmill.Executor(1) as executor:
+            lost = executor.submit(calls.die, 9)
+            gristmill.wait_any([lost])
+            if sys.argv[1] == "after":
+                from concurrent.futures.process import BrokenProcessPool
+            try:
+                lost.result()
+            except BrokenProcessPool as error:
+                print(type(error).__name__)
+            print(executor.submit(abs, -1).result())
+        with gristmill.Executor(1, calls.raise_at_start) as executor:
+            try:
+                executor.submit(abs, -1).result()
+            except BrokenProcessPool as error:
+                print(type(error).__name__)
+        """,
+        imported,
+    )
+    assert printed == "WorkerLostError\n1\nStartError\n"
+
+
 def test_the_error_names_the_dead_process(executor: Executor, gate: Gate) -> None:
     future = executor.submit(calls.enter, gate.path)
     worker = gate.wait_entered()

@@ -5,8 +5,13 @@ A task's own exception is none of these: it reaches the caller with its type, me
 
 from __future__ import annotations
 
+import sys
 from _pickle import PicklingError
 from concurrent.futures import BrokenExecutor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class GristmillError(Exception):
@@ -26,6 +31,10 @@ class StartError(GristmillError, BrokenExecutor):
     """
 
     code = "start_failed"
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        _join_errors_of_pools()
 
 
 class ShutDownError(GristmillError, RuntimeError):
@@ -64,14 +73,34 @@ class UnpicklableError(GristmillError, PicklingError, TypeError):
     code = "unpicklable"
 
 
-class WorkerLostError(GristmillError):
+class WorkerLostError(GristmillError, BrokenExecutor):
     """Death of a worker while it ran the task: by a signal, by lack of memory, or by ``os._exit``.
 
     The message names the task, the worker, and the signal or exit code, and holds the worker's last lines of standard
-    error.
+    error. It is a ``concurrent.futures.BrokenExecutor``, and in programs that import that class a
+    ``BrokenProcessPool``; the executor goes on.
     """
 
     code = "worker_lost"
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        _join_errors_of_pools()
+
+
+def _join_errors_of_pools() -> None:
+    """Makes errors about workers subclasses of ``BrokenProcessPool`` too, which programs may catch.
+
+    Only programs that have loaded its module can name that class. Loading it here would load ``multiprocessing``.
+    """
+    pools: Any = sys.modules.get("concurrent.futures.process")
+    error = getattr(pools, "BrokenProcessPool", None)
+    for ours in (StartError, WorkerLostError):
+        # Read once: another thread may be doing the same.
+        bases = ours.__bases__
+        if error is not None and error not in bases:
+            place = bases.index(BrokenExecutor)
+            ours.__bases__ = (*bases[:place], error, *bases[place:])
 
 
 class ContextError(GristmillError):
