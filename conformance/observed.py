@@ -27,6 +27,7 @@ class ObservedExecutor(gristmill.Executor):
         environment: dict[str, str] | None = None,
         **options: Any,
     ) -> None:
+        self.starts_on_demand = options.get("start") == "spawn"
         processes = Processes()
         told = processes.initializer(initializer, tuple(initargs), environment)
         super().__init__(max_workers, **told, **options)

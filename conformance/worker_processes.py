@@ -124,7 +124,8 @@ class Processes(Mapping[int, Process]):
             reported = [Process(int(name)) for name in sorted(os.listdir(self._folder), key=int)]
             living = {one.pid: one for one in reported if one.is_alive()}
             expected = self._expected()
-            if expected in (None, len(living)) or time.monotonic() > end:
+            is_there = expected in (None, len(living)) or self._are_enough(len(living))
+            if is_there or time.monotonic() > end:
                 return living
             time.sleep(_PAUSE_S)
 
@@ -134,6 +135,15 @@ class Processes(Mapping[int, Process]):
         if executor is None or executor._is_shut_down or executor._is_broken():
             return None
         return executor.worker_count if executor.stats().submitted else 0
+
+    def _are_enough(self, count: int) -> bool:
+        """Returns whether there is a worker for each call, of an executor that starts them as calls come."""
+        executor = self._executor()
+        return bool(
+            executor is not None
+            and executor.starts_on_demand
+            and count >= min(max(1, executor.stats().outstanding), executor.worker_count)
+        )
 
 
 class ManagerThread:

@@ -4,6 +4,8 @@ time.
 
 from __future__ import annotations
 
+import multiprocessing
+import operator
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +33,31 @@ def test_what_a_task_left_to_the_end_runs_once(
     assert not path.exists()
     executor.shutdown()
     assert path.read_text() == f"{way}\n"
+
+
+@pytest.mark.parametrize(("start", "count"), [("fork", 3), ("spawn", 1)])
+def test_tasks_one_after_the_other_start_one_interpreter(
+    make_executor: MakeExecutor, tmp_path: Path, start: str, count: int
+) -> None:
+    path = tmp_path / "workers"
+    path.touch()
+    executor = make_executor(3, calls.note_process, (str(path),), start=start)
+    for number in range(5):
+        assert executor.submit(calls.same, number).result() == number
+    while len(path.read_text().split()) < count:
+        time.sleep(0.001)
+    executor.shutdown()
+    assert len(path.read_text().split()) == count
+
+
+def test_interpreters_are_started_for_all_tasks_that_run_at_once(
+    make_executor: MakeExecutor,
+) -> None:
+    executor = make_executor(3, start="spawn")
+    with multiprocessing.get_context("spawn").Manager() as manager:
+        meet = manager.Barrier(3)
+        futures = [executor.submit(operator.methodcaller("wait"), meet) for _ in range(3)]
+        assert sorted(future.result() for future in futures) == [0, 1, 2]
 
 
 def test_a_worker_that_is_replaced_runs_its_end(

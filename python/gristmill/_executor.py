@@ -90,8 +90,8 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         executor is broken when it has raised on all nodes.
     :param initargs: arguments of the initializer.
     :param max_tasks_per_child: the number of tasks after which a worker is replaced; by default it never is.
-    :param start: ``"fork"`` forks workers from a warm single-threaded zygote; ``"spawn"`` starts an interpreter for
-        each.
+    :param start: ``"fork"`` forks workers from a warm single-threaded zygote, all with the first task; ``"spawn"``
+        starts an interpreter for each, when a task finds no idle one.
     :param preload: names of modules that the zygote imports once for all workers; with ``"spawn"`` each worker imports
         them.
     :param start_timeout: seconds that the imports of ``preload``, and each call of ``initializer``, may take; by
@@ -114,7 +114,7 @@ class Executor(_native.Engine, Mapper, concurrent.futures.Executor):
         by default half of this machine's memory, and on nodes half of what a node grants.
     :param blobs: settings for sending large arguments to nodes (``gristmill.on.Blobs``).
 
-    Workers start with the first task. The worker environment is the caller's at that time: working directory,
+    The first task starts workers. The worker environment is the caller's at that time: working directory,
     ``sys.path``, environment variables, umask, locale and warning filters. ``logging`` is unconfigured, and random
     seeds differ between workers.
     """

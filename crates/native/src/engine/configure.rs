@@ -305,6 +305,8 @@ fn client_options(described: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<Cli
     let workers = if limits.has_nodes { 0 } else { limits.workers };
     let core = Config {
         workers,
+        // An interpreter of its own takes long to start, and shares no memory with the others.
+        workers_min: if limits.spawn { 0 } else { workers },
         supply: limits.supply,
         numa_nodes: read_numa_nodes(&program)?,
         spare_max: if limits.has_nodes { 0 } else { Config::default().spare_max },
