@@ -30,15 +30,16 @@ _CONSTANT = (
 #: parts instead of the instance, which is then not pickled anew for each call.
 _PARTS = "_unchanging_parts"
 
-#: Functions whose captured values are compared by identity only.
+#: Functions whose defaults are compared by identity only.
 _by_identity: weakref.WeakSet[types.FunctionType] = weakref.WeakSet()
 
 
-def trust_contents(function: Any) -> None:
-    """Treats a captured value of a function as unchanged while it is the same object, even a list, dict or instance.
+def trust_defaults(function: Any) -> None:
+    """Treats a default of a function, or of one that it captures, as unchanged while it is the same object.
 
-    Without this, a function that captures one of those, even as a default, is pickled anew for each call. This applies
-    to every executor that receives the function for the first time after this call.
+    Without this, a function with a default such as ``inputs=[]`` is pickled anew for each call. This applies to every
+    executor that receives the function for the first time after this call. What globals and variables of outer
+    functions hold is compared all the same.
     """
     if type(function) is types.FunctionType:
         _by_identity.add(function)
@@ -61,21 +62,22 @@ def captures(
 
     found: list[tuple[Any, tuple[str, ...], tuple[str, ...]]] = []
     contexts: list[Any] = []
-    seen: set[int] = set()
-    waiting = [function]
+    seen: set[tuple[int, bool]] = set()
+    # Each with whether it is unchanged while it is the same object.
+    waiting = [(function, False)]
     is_settled = True
-    is_trusted = type(function) is types.FunctionType and function in _by_identity
+    trusts = type(function) is types.FunctionType and function in _by_identity
     while waiting:
-        value = waiting.pop()
-        if id(value) in seen or isinstance(value, _CONSTANT):
+        value, is_trusted = waiting.pop()
+        if (id(value), is_trusted) in seen or isinstance(value, _CONSTANT):
             continue
-        seen.add(id(value))
+        seen.add((id(value), is_trusted))
         handle = handle_of(value)
         if handle is not None:
             # An executor, or an executor with options. The options may name a context.
-            waiting.extend(handle[1])
+            waiting += [(part, is_trusted) for part in handle[1]]
         elif isinstance(value, (tuple, frozenset)):
-            waiting.extend(value)
+            waiting += [(part, is_trusted) for part in value]
         elif isinstance(value, types.ModuleType):
             # A module that workers do not import is sent with its current contents.
             is_settled = is_settled and (is_trusted or is_imported(value))
@@ -84,14 +86,15 @@ def captures(
         elif type(value) is types.FunctionType:
             names, stamped = _global_names(value)
             found.append((value, names, stamped))
-            waiting.extend(_captured_values(value, names))
-            waiting.extend(value.__dict__.values())
+            waiting += [(one, trusts) for one in _defaults(value)]
+            waiting += [(one, False) for one in _captured_values(value, names)]
+            waiting += [(one, False) for one in value.__dict__.values()]
         elif _is_context(value):
             contexts.append(value)
         elif (parts := getattr(type(value), _PARTS, None)) is not None:
-            waiting.extend(parts(value))
+            waiting += [(part, is_trusted) for part in parts(value)]
         else:
-            is_settled = is_trusted
+            is_settled = is_settled and is_trusted
     return found, contexts, is_settled
 
 
@@ -100,8 +103,12 @@ def _is_context(value: Any) -> bool:
     return type(value) is getattr(sys.modules.get("gristmill._context.declare"), "Context", None)
 
 
+def _defaults(function: types.FunctionType) -> list[Any]:
+    return [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+
+
 def _captured_values(function: types.FunctionType, names: tuple[str, ...]) -> list[Any]:
-    values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    values = []
     for cell in function.__closure__ or ():
         try:
             values.append(cell.cell_contents)

@@ -22,6 +22,7 @@ from stage import Gate
 MakeEngine = Callable[..., GristmillExecutor]
 #: A global variable that a task of this module reads.
 threshold = 0
+collected: list[int] = []
 
 
 class Counted:
@@ -155,6 +156,30 @@ def test_a_global_that_is_bound_anew_reaches_the_next_task(
     assert engine.submit(app, {}).result() == 0
     monkeypatch.setitem(globals(), "threshold", 5)
     assert engine.submit(app, {}).result() == 5
+
+
+def test_what_a_global_holds_reaches_the_next_task(
+    engine: GristmillExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = FunctionType((lambda: len(collected)).__code__, globals())
+    own: list[int] = []
+    monkeypatch.setitem(globals(), "collected", own)
+    for number in range(3):
+        assert engine.submit(app, {}).result() == number
+        own.append(number)
+
+
+def test_what_a_variable_of_an_outer_function_holds_reaches_the_next_task(
+    engine: GristmillExecutor,
+) -> None:
+    held: dict[str, list[int]] = {"all": []}
+
+    def app(inputs: Any = []) -> int:  # noqa: B006 - a default is compared by its identity, the variable is not
+        return len(held["all"])
+
+    for number in range(3):
+        assert engine.submit(app, {}).result() == number
+        held["all"].append(number)
 
 
 def test_functions_that_are_made_anew_for_each_call_are_not_kept(engine: GristmillExecutor) -> None:

@@ -83,6 +83,114 @@ def test_an_unmodified_program_runs(tmp_path: Path, options: tuple[str, ...], is
     assert done.stdout.split() == ["leaving", "gristmill.parsl._kernel.kernel", is_here]
 
 
+#: Apps of the main program that read what its globals hold, in each way that a call may take.
+GLOBALS = """
+import os
+import sys
+import parsl
+from parsl import Config, bash_app, python_app
+from parsl.executors import ThreadPoolExecutor
+
+found = []
+settings = {"factor": 1}
+offset = 0
+
+
+class Counter:
+    value = 0
+
+
+counter = Counter()
+
+
+@python_app
+def plain():
+    return len(found), settings["factor"], offset, counter.value
+
+
+@python_app
+def with_inputs(inputs=[]):
+    return len(found), settings["factor"], offset, counter.value
+
+
+@python_app
+def with_walltime(walltime=60):
+    return len(found), settings["factor"], offset, counter.value
+
+
+@bash_app
+def shell(stdout=None):
+    return f"echo {len(found)} {settings['factor']} {offset} {counter.value}"
+
+
+if __name__ == "__main__":
+    config = Config(executors=[ThreadPoolExecutor()], run_dir=sys.argv[1], initialize_logging=False)
+    with parsl.load(config):
+        for number in range(3):
+            first = plain()
+            assert first.result() == with_inputs(inputs=[first]).result() == with_walltime().result()
+            path = os.path.join(sys.argv[1], f"out{number}")
+            shell(stdout=path).result()
+            print(*first.result(), "is", open(path).read().strip())
+            found.append(number)
+            settings["factor"] *= 2
+            offset += 3
+            counter.value -= 1
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--engine", "--workers", "1")])
+def test_apps_see_what_the_globals_of_the_program_hold_at_each_call(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    done = _run(tmp_path, *options, program=GLOBALS)
+    assert done.returncode == 0, done.stderr
+    lines = [(number, 2**number, 3 * number, -number) for number in range(3)]
+    texts = [" ".join(map(str, line)) for line in lines]
+    assert done.stdout.splitlines() == [f"{text} is {text}" for text in texts]
+
+
+#: The example of Parsl's documentation: an estimate of pi, of which each part is an app with futures as arguments.
+PI = """
+import parsl
+from parsl import python_app
+
+parsl.load()
+
+
+@python_app
+def pi(num_points):
+    from random import Random
+
+    random = Random(num_points)
+    inside = 0
+    for i in range(num_points):
+        x, y = random.random(), random.random()
+        if x**2 + y**2 < 1:
+            inside += 1
+    return inside * 4 / num_points
+
+
+@python_app
+def mean(a, b, c):
+    return (a + b + c) / 3
+
+
+a, b, c = pi(10**5), pi(10**5 + 1), pi(10**5 + 2)
+mean_pi = mean(a, b, c)
+print("a: {:.5f} b: {:.5f} c: {:.5f}".format(a.result(), b.result(), c.result()))
+print("Average: {:.5f}".format(mean_pi.result()))
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--engine",)])
+def test_an_estimate_of_pi_is_the_one_of_parsl(tmp_path: Path, options: tuple[str, ...]) -> None:
+    (tmp_path / "program.py").write_text(PI)
+    ours = _ends(tmp_path, "-m", "gristmill.parsl", *options, "program.py")
+    assert ours[0] == 0, ours[2]
+    assert ours[:2] == _ends(tmp_path, "program.py")[:2]
+
+
 #: Programs by the behaviour that they show.
 LIKE_PYTHON = {
     "names of __main__": """

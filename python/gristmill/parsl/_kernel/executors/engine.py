@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import gristmill
 from gristmill import _creation_sites, _forked, _native, _options
-from gristmill._captures import trust_contents
+from gristmill._captures import trust_defaults
 from gristmill.parsl._kernel.executors import ending
 from gristmill.parsl._kernel.executors.base import ParslExecutor, check_files, radio_of_parsl
 from gristmill.parsl._kernel.executors.binding import Binding, bind_here
@@ -266,8 +266,8 @@ class GristmillExecutor(TellsOfBlocks, ParslExecutor):
         ``ShutDownError``.
         """
         if func is not self._function:
-            # As in Parsl, an app stays as it was when it was first sent, even if its defaults change later.
-            trust_contents(func)
+            # As in Parsl, an app keeps the defaults that it had when it was first sent, even if they change later.
+            trust_defaults(func)
             self._function = func
         if resource_specification:
             return self._options_for(read(resource_specification)).submit(func, *args, **kwargs)
