@@ -12,7 +12,7 @@ from typing import Any
 
 import mpi4py.futures
 import mpi4py.futures._core
-from observed import ObservedExecutor
+from observed import ObservedExecutor, tell_errors_as
 
 import gristmill
 
@@ -38,6 +38,14 @@ def _import_main(more: dict[str, Any], initializer: Any, *values: Any) -> None:
     vars(importlib.import_module("test_futures")).update(more)
     if initializer is not None:
         initializer(*values)
+
+
+def _told(error: BaseException) -> BaseException:
+    """Returns the bare error of a result that cannot be sent or read."""
+    cause = error.__cause__
+    is_ours = isinstance(error, (gristmill.UnpicklableError, gristmill.RemoteError))
+    is_bare = cause is None or isinstance(cause, gristmill.RemoteTraceback)
+    return cause if is_ours and not is_bare and cause is not None else error
 
 
 class PoolExecutor(ObservedExecutor):
@@ -90,7 +98,7 @@ class PoolExecutor(ObservedExecutor):
         super().shutdown(wait, **options)
         self._has_waited |= wait
 
-    def _held(self, error: gristmill.UnpicklableError) -> BaseException:
+    def _held(self, error: BaseException) -> BaseException:
         return error.__cause__ or error
 
     def bootup(self, wait: bool = True) -> PoolExecutor:
@@ -110,7 +118,12 @@ class PoolExecutor(ObservedExecutor):
         buffersize: int | None = None,
         unordered: bool = False,
     ) -> Iterator[Any]:
-        """Calls ``Executor.map``, with the option ``unordered`` of MPIPoolExecutor instead of ``ordered``."""
+        """Calls ``Executor.map``, with the option ``unordered`` of MPIPoolExecutor instead of ``ordered``.
+
+        Raises ``ValueError`` for ``unordered`` with ``buffersize``, which ours takes together.
+        """
+        if unordered and buffersize is not None:
+            raise ValueError("unordered and buffersize are mutually exclusive")
         return super().map(
             fn,
             *iterables,
@@ -153,5 +166,6 @@ class Pool:
         self.cancel = functools.partial(executor.shutdown, wait=False, cancel_futures=True)
 
 
+tell_errors_as(_told)
 mpi4py.futures.MPIPoolExecutor = PoolExecutor
 mpi4py.futures._core.RemoteTraceback = gristmill.RemoteTraceback
