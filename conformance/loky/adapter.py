@@ -5,15 +5,16 @@ Programs that the tests start import this module too (``beside/sitecustomize.py`
 
 from __future__ import annotations
 
+import traceback
 import weakref
 from concurrent.futures import CancelledError
-from pickle import UnpicklingError
+from pickle import PicklingError, UnpicklingError
 from typing import Any
 
 import loky
 import loky.process_executor
 import loky.reusable_executor
-from observed import ObservedExecutor
+from observed import ObservedExecutor, tell_errors_as
 
 import gristmill
 
@@ -25,8 +26,19 @@ _NOT_OURS = ("job_reducers", "result_reducers", "timeout")
 _DEFAULT_STARTS = (None, "loky")
 
 
+def _told(error: BaseException) -> BaseException:
+    """Gives the error of a result that cannot be read a text as its cause, as loky does, instead of an exception."""
+    cause = error.__cause__
+    is_unread = isinstance(error, gristmill.RemoteError)
+    if is_unread and cause is not None and not isinstance(cause, gristmill.RemoteTraceback):
+        error.__cause__ = gristmill.RemoteTraceback("".join(traceback.format_exception(cause)))
+    return error
+
+
 class ProcessPoolExecutor(ObservedExecutor):
     """An executor that accepts the arguments of loky's executor."""
+
+    not_sent = (gristmill.UnpicklableError, SystemExit)
 
     def __init__(self, max_workers: int | None = None, **options: Any) -> None:
         self._timeout = options.get("timeout")
@@ -38,7 +50,12 @@ class ProcessPoolExecutor(ObservedExecutor):
         )
         if start not in _DEFAULT_STARTS:
             ours["start"] = start
-        super().__init__(max_workers, **ours)
+        try:
+            super().__init__(max_workers, **ours)
+        except ValueError as error:
+            # Loky's text is the first words of ours, which goes on with the value.
+            text, is_of_workers, _ = str(error).partition(" and at most ")
+            raise (ValueError(text) if is_of_workers else error) from None
         self._futures: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def submit(self, *arguments: Any, **named: Any) -> Any:
@@ -60,6 +77,10 @@ class ProcessPoolExecutor(ObservedExecutor):
                 future.cancel(running=True)
             super().shutdown(wait=False, cancel_futures=True)
         super().shutdown(wait=wait, **options)
+
+    def _held(self, error: BaseException) -> BaseException:
+        """Returns loky's error for an argument whose pickling ends the program; ours lets it end."""
+        return PicklingError(repr(error)) if isinstance(error, SystemExit) else error
 
     @property
     def _flags(self) -> Flags:
@@ -129,6 +150,7 @@ class ReusablePoolExecutor(ProcessPoolExecutor):
 #: (docs/how-to/from-processpool.md).
 _UNREADABLE = (gristmill.RemoteError, UnpicklingError, SystemExit, RuntimeError)
 
+tell_errors_as(_told)
 for module in (loky, loky.process_executor):
     module.ProcessPoolExecutor = ProcessPoolExecutor
 loky.reusable_executor._ReusablePoolExecutor = ReusablePoolExecutor
