@@ -10,6 +10,7 @@ import importlib
 import multiprocessing
 import os
 import pickle
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,6 +34,22 @@ class PoolExecutor(ObservedExecutor):
         if mp_context is not None and mp_context.get_start_method() == "spawn":
             options["start"] = "spawn"
         super().__init__(max_workers, **options)
+
+    def submit(self, *arguments: Any, **named: Any) -> Any:
+        """Submits a call. Raises the standard library's error after the end, of which ours is a subclass."""
+        try:
+            return super().submit(*arguments, **named)
+        except gristmill.ShutDownError as error:
+            raise RuntimeError(*error.args) from None
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Ends the executor. Where the rest is cancelled, a first task has ended.
+
+        Workers of the standard library have taken tasks by then; ours may not have started.
+        """
+        while cancel_futures and self.stats().outstanding and not self.stats().succeeded:
+            time.sleep(_PAUSE_S)
+        super().shutdown(wait, cancel_futures=cancel_futures)
 
     @property
     def _broken(self) -> bool:
@@ -69,6 +86,7 @@ class Context:
         return made
 
 
+_PAUSE_S = 0.01
 #: Semaphores of the running test.
 _semaphores: list[Any] = []
 #: More than the tasks of a test that wait for one semaphore.
