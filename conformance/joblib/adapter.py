@@ -7,6 +7,7 @@ ended.
 from __future__ import annotations
 
 from concurrent.futures import CancelledError
+from pickle import PicklingError
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,8 +31,11 @@ class Workers:
         )
 
     def submit(self, function: Any) -> Any:
-        """Runs a batch of calls. Returns its future."""
-        return self._executor.submit(function)
+        """Runs a batch of calls. Returns its future. Raises loky's error for one that cannot be pickled."""
+        try:
+            return self._executor.submit(function)
+        except gristmill.UnpicklableError as error:
+            raise PicklingError("Could not pickle the task to send to the workers.") from error
 
     def terminate(self, kill_workers: bool = False) -> None:
         """Ends the executor without waiting for running tasks; the next call of joblib makes another one."""
