@@ -12,6 +12,9 @@ pub struct ShortSlack {
 /// Slack of a precise sleep, nanoseconds.
 #[cfg(target_os = "linux")]
 const SHORT_NS: libc::c_ulong = 1_000;
+/// An argument that a call does not use.
+#[cfg(target_os = "linux")]
+const NONE: libc::c_ulong = 0;
 
 impl ShortSlack {
     /// Shortens the slack. Does nothing where the system has no slack, or where it is as short already.
@@ -19,7 +22,7 @@ impl ShortSlack {
     #[cfg(target_os = "linux")]
     pub fn begin() -> Self {
         // SAFETY: the call has no memory arguments.
-        let before = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
+        let before = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, NONE, NONE, NONE, NONE) };
         let before = libc::c_ulong::try_from(before).ok().filter(|&before| before > SHORT_NS);
         if before.is_some() {
             set(SHORT_NS);
@@ -47,7 +50,7 @@ impl Drop for ShortSlack {
 #[cfg(target_os = "linux")]
 fn set(slack_ns: libc::c_ulong) {
     // SAFETY: the call has no memory arguments.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns) };
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns, NONE, NONE, NONE) };
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -56,7 +59,7 @@ mod tests {
 
     fn slack() -> libc::c_int {
         // SAFETY: the call has no memory arguments.
-        unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }
+        unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, NONE, NONE, NONE, NONE) }
     }
 
     #[test]
