@@ -35,7 +35,7 @@ class PoolExecutor(ObservedExecutor):
             options["start"] = "spawn"
         super().__init__(max_workers, **options)
 
-    def submit(self, *arguments: Any, **named: Any) -> Any:
+    def submit(self, /, *arguments: Any, **named: Any) -> Any:
         """Submits a call. Raises the standard library's error after the end, of which ours is a subclass."""
         try:
             return super().submit(*arguments, **named)

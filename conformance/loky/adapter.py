@@ -58,7 +58,7 @@ class ProcessPoolExecutor(ObservedExecutor):
             raise (ValueError(text) if is_of_workers else error) from None
         self._futures: weakref.WeakSet[Any] = weakref.WeakSet()
 
-    def submit(self, *arguments: Any, **named: Any) -> Any:
+    def submit(self, /, *arguments: Any, **named: Any) -> Any:
         """Runs a call that ``shutdown`` may stop."""
         future = super().submit(*arguments, **named)
         self._futures.add(future)
