@@ -32,6 +32,7 @@ use crate::known_functions::{Callable, Known, KnownFunctions, UnloadedFunction};
 use crate::loading::Loading;
 use crate::object::Owned;
 use crate::output;
+use crate::throw_barrier::under_barrier;
 
 /// The exception of a failed call. It is boxed, so that a successful result is only a word to move.
 struct Failure(PyErr);
@@ -128,6 +129,24 @@ impl PythonCallee {
             load_ticks: Cell::new(0),
             loading: Loading::new(control),
         })
+    }
+
+    /// Runs a call, and appends its encoded result or failure to `out`.
+    #[inline]
+    fn reply_to(&self, py: Python<'_>, call: &TaskCall<'_>, out: &mut Vec<u8>) -> Reply {
+        let start = out.len();
+        let reply = match self.try_call(py, call, out) {
+            Ok(arena) => Reply { verdict: Verdict::Returned, arena },
+            Err(failure) => {
+                let reply = self.failed(py, *failure, out, start);
+                // Methods of the exception may have forked.
+                if self.is_forked() {
+                    crate::forked::leave(py, None);
+                }
+                reply
+            }
+        };
+        if output::has_text() { self.flush_output(py, reply, out, start) } else { reply }
     }
 
     /// Appends the encoded result to `out`. Returns whether it is a descriptor.
@@ -439,21 +458,7 @@ impl Callee for PythonCallee {
     fn call(&self, call: &TaskCall<'_>, out: &mut Vec<u8>) -> Reply {
         #[expect(clippy::cast_possible_truncation, reason = "marks are the low half")]
         let outer = self.mark.as_ref().map(|mark| mark.set(call.sequence as u32));
-        let reply = Python::attach(|py| {
-            let start = out.len();
-            let reply = match self.try_call(py, call, out) {
-                Ok(arena) => Reply { verdict: Verdict::Returned, arena },
-                Err(failure) => {
-                    let reply = self.failed(py, *failure, out, start);
-                    // Methods of the exception may have forked.
-                    if self.is_forked() {
-                        crate::forked::leave(py, None);
-                    }
-                    reply
-                }
-            };
-            if output::has_text() { self.flush_output(py, reply, out, start) } else { reply }
-        });
+        let reply = under_barrier(|| Python::attach(|py| self.reply_to(py, call, out)));
         if let (Some(mark), Some(outer)) = (&self.mark, outer) {
             mark.restore(outer);
         }

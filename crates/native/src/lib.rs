@@ -38,6 +38,7 @@ mod replay;
 mod serve;
 mod setup_timer;
 mod stager;
+mod throw_barrier;
 mod undisturbed;
 mod zygote;
 

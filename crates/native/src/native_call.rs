@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyTuple};
 
 use crate::guarded_memory::GuardedMemory;
+use crate::throw_barrier::under_barrier;
 
 /// A function of the interface that rFaaS has: it reads `size` bytes of the input, and returns how many it wrote.
 type BufferFunction =
@@ -277,7 +278,7 @@ pub fn call_native_by_handle<'py>(
     let (status, written) = unsafe {
         let function = std::mem::transmute::<*const c_void, CallFunction>(address as *const c_void);
         let unlocked = ffi::PyEval_SaveThread();
-        let status = function(call);
+        let status = under_barrier(|| function(call));
         ffi::PyEval_RestoreThread(unlocked);
         (status, (*call).output.size)
     };
@@ -345,7 +346,7 @@ fn run(
         unsafe {
             let function =
                 std::mem::transmute::<*const c_void, BufferFunction>(address as *const c_void);
-            function(start as *const c_void, size, end as *mut c_void)
+            under_barrier(|| function(start as *const c_void, size, end as *mut c_void))
         }
     }) as usize;
     if written > capacity {
