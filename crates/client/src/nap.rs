@@ -51,23 +51,28 @@ impl Inner {
         !self.nested.is_used && !self.lead.was_nap_idle()
     }
 
-    /// Returns the load of the workers. For a thread that waits for results that come together, an idle worker that polls is
-    /// busy: it uses a core.
-    pub fn load(&self, results_come_together: bool) -> Load {
+    /// Returns the load of the workers, of whom no more than `cores` are counted. For a thread that waits for results that come
+    /// together, an idle worker that polls is busy: it uses a core.
+    pub fn load(&self, cores: usize, results_come_together: bool) -> Load {
         let load = self.core.load();
-        if !results_come_together {
+        if !results_come_together || load.busy >= cores {
             return load;
         }
-        let awake = self.port.slots().filter(|&slot| self.port.is_awake(slot)).count();
+        let awake = self.port.slots().filter(|&slot| self.port.is_awake(slot)).take(cores).count();
         Load { busy: load.busy.max(awake), ..load }
     }
 
     /// Returns the time that the leader should nap now; `None` means not at all.
-    pub fn nap_length(&mut self, cores: usize, results_come_together: bool) -> Option<Duration> {
+    pub fn nap_length(
+        &mut self,
+        load: &Load,
+        cores: usize,
+        results_come_together: bool,
+    ) -> Option<Duration> {
         if !self.may_nap() {
             return None;
         }
-        let length = length(&self.load(results_come_together), cores, results_come_together)?;
+        let length = length(load, cores, results_come_together)?;
         if length <= SHORT_NAP {
             return Some(length);
         }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::{Duration, Instant};
 
+use gristmill_core::Load;
 use gristmill_lead::{HandOver, Leader};
 use gristmill_sync::futex::Woken;
 use gristmill_wire::TaskId;
@@ -120,17 +121,18 @@ impl Client {
             if !spread_in_time(&mut inner, patience.is_some()) {
                 continue;
             }
-            if let Some(nap) = inner.nap_length(self.cores(), patience.is_some())
+            let load = inner.load(self.cores(), patience.is_some());
+            if let Some(nap) = inner.nap_length(&load, self.cores(), patience.is_some())
                 && (is_leader || inner.lead.try_take(Leader::Caller))
             {
                 is_leader = true;
                 (inner, is_interrupted) = self.nap_for(inner, tasks, nap.min(left));
-                if !is_interrupted {
-                    continue;
+                if is_interrupted {
+                    return self.finish_wait(inner, is_leader, is_done);
                 }
-                return self.finish_wait(inner, is_leader, is_done);
+                continue;
             }
-            let window = self.spin_beside(&inner, patience.is_some()).min(left);
+            let window = self.spin_beside(&load, patience.is_some()).min(left);
             // Without a window the sleep itself is the look: it ends at once if something has arrived.
             if !window.is_zero() {
                 let has_arrived;
@@ -144,10 +146,7 @@ impl Client {
                 if is_done(&inner) {
                     continue;
                 }
-                if inner.core.has_ready() {
-                    // Other threads have submitted since this one began to poll.
-                    inner.spread(patience.is_some());
-                }
+                spread_new(&mut inner, patience.is_some());
             }
             is_leader = is_leader || inner.lead.try_take(Leader::Caller);
             let left = limit.saturating_sub(start.elapsed());
@@ -175,8 +174,7 @@ impl Client {
     /// Returns the time to poll: zero if polling would take a core from workers for longer than a wake-up costs.
     ///
     /// A thread that waits for results that come together would poll until the last of them, not only until the next one.
-    fn spin_beside(&self, inner: &Inner, results_come_together: bool) -> Duration {
-        let load = inner.load(results_come_together);
+    fn spin_beside(&self, load: &Load, results_come_together: bool) -> Duration {
         let is_worth_a_wake = results_come_together || load.answer_gap_ns > LONG_GAP_NS;
         let is_needed = load.busy >= self.cores() && is_worth_a_wake;
         if is_needed { Duration::ZERO } else { self.spin() }
@@ -255,7 +253,8 @@ impl Client {
             inner.drain_known();
             return (inner, false);
         }
-        if let Some(nap) = inner.nap_length(self.cores(), false) {
+        let load = inner.load(self.cores(), false);
+        if let Some(nap) = inner.nap_length(&load, self.cores(), false) {
             let is_interrupted;
             (inner, is_interrupted) = self.nap(inner, nap.min(left));
             inner.drain();
@@ -321,6 +320,13 @@ fn spread_in_time(inner: &mut Inner, results_come_together: bool) -> bool {
     let begun = results_come_together.then(Instant::now);
     inner.spread(results_come_together);
     begun.is_none_or(|begun| begun.elapsed() <= LOST_CORE)
+}
+
+/// Gives idle workers tasks that other threads have submitted since this one began to poll.
+fn spread_new(inner: &mut Inner, results_come_together: bool) {
+    if inner.core.has_ready() {
+        inner.spread(results_come_together);
+    }
 }
 
 fn pause(count: u32) {
