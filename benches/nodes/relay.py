@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from benches import machine
-from benches.model import Unavailable
+from benches.compiling import compiled
 from benches.nodes.sides import answer
 
 from cluster import Cluster, Node, Process
@@ -38,20 +37,6 @@ class Relay:
         return float(answer(self._process))
 
 
-def built() -> Path:
-    """Compiles the relay if it is missing or outdated. Returns its path."""
-    program = machine.ROOT / "target" / "benches" / "relay"
-    if program.exists() and program.stat().st_mtime > SOURCE.stat().st_mtime:
-        return program
-    program.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        command = ["cc", "-O2", "-o", str(program), str(SOURCE)]
-        subprocess.run(command, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise Unavailable(f"the relay cannot be compiled: {error}") from error
-    return program
-
-
 def sizes(node: Node, trips: int, before: tuple[int, int]) -> Sizes:
     """Computes the bytes that each of `trips` round trips has sent, from a link's traffic; one packet each way."""
     sent, received = (
@@ -65,7 +50,7 @@ def sizes(node: Node, trips: int, before: tuple[int, int]) -> Sizes:
 def relay(cluster: Cluster, what: str, sizes: Sizes, count: int) -> Iterator[Relay]:
     """Starts the relay on the first node and its client on the login machine: `chain` or `bare`."""
     node, port, bytes_each = cluster.nodes[0], str(PORTS[what]), [str(size) for size in sizes]
-    program, pipe = built(), subprocess.PIPE
+    program, pipe = compiled(SOURCE), subprocess.PIPE
     with node.start([program, what, port, *bytes_each], stdout=pipe) as server:
         answer(server)
         command: list[str | Path] = [program, "ask", node.name, port, *bytes_each]

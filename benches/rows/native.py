@@ -64,7 +64,7 @@ class NativeRow(Row):
         recording = Recording(parameters={"workers": 1, "bytes": len(INPUT), "items": ITEMS})
         engine = engines.ours(settings.ours, 1)
         with scratch() as folder, opened(engine):
-            functions = {"ours": compiled(folder)["noop"], "python": noop}
+            functions = {"ours": library_in(folder)["noop"], "python": noop}
             executor = engine.executor
 
             def calls(function: Callable[..., Any], count: int) -> float:
@@ -97,7 +97,7 @@ class NativeRow(Row):
         return recording
 
 
-def compiled(folder: str) -> Library:
+def library_in(folder: str) -> Library:
     """Compiles the native functions; returns their library."""
     if shutil.which("cc") is None:
         raise Unavailable("it needs a C compiler")

@@ -7,10 +7,11 @@ from time import perf_counter
 from typing import Any
 
 import gristmill
-from benches import engines, machine
+from benches import engines
+from benches.compiling import compiled
 from benches.harness import alternate, percentile
 from benches.model import ALONE, Block, Goal, Line, Recording, Row, Settings, Unavailable
-from benches.rows.native import INPUT, compiled
+from benches.rows.native import INPUT, library_in
 from gristmill_bench.executors.base import scratch
 
 SOURCE = Path(__file__).with_name("pingpong.c")
@@ -52,7 +53,7 @@ class NativePartsRow(Row):
     def measure(self, block: str, settings: Settings) -> Recording:
         if settings.ours != engines.OURS:
             raise Unavailable("only ours has native functions")
-        program = built()
+        program = compiled(SOURCE)
         recording = Recording(
             parameters={"workers": 1, "bytes": len(INPUT), "large bytes": MEGABYTE, "calls": CALLS}
         )
@@ -61,7 +62,7 @@ class NativePartsRow(Row):
             gristmill.Executor(max_workers=1) as hot,
             gristmill.Executor(max_workers=1, spin_seconds=0) as warm,
         ):
-            library = compiled(folder)
+            library = library_in(folder)
             array = gristmill.array(MEGABYTE, "u1", executor=hot)
             array[:] = 1
             views = hot.options(views=True)
@@ -114,17 +115,3 @@ def round_trip(program: Path, way: str) -> float:
     """Returns the median seconds of a round trip without an engine."""
     command = [str(program), way, str(len(INPUT)), str(CALLS)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
-def built() -> Path:
-    """Compiles the program of the round trips if it is missing or outdated. Returns its path."""
-    program = machine.ROOT / "target" / "benches" / "pingpong"
-    if program.exists() and program.stat().st_mtime > SOURCE.stat().st_mtime:
-        return program
-    program.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        command = ["cc", "-O2", "-o", str(program), str(SOURCE)]
-        subprocess.run(command, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise Unavailable(f"the ping-pong cannot be compiled: {error}") from error
-    return program
