@@ -46,7 +46,7 @@ const WEIGHT: f32 = 0.125;
 const OUTLIER_WEIGHT: f32 = 0.01;
 /// Outliers in a row from which on they are what the function takes now.
 const OUTLIERS_MAX: u8 = 3;
-/// Mean run time below which a function is short, ns: a core that another thread gets is gone for longer.
+/// Mean run time below which a function is short, ns. Another thread keeps a core for longer than that.
 const SHORT_NS: f32 = 50_000.0;
 /// Relative change of the mean after which the cost is computed again.
 const STEP: f32 = 0.1;
@@ -110,13 +110,13 @@ impl Estimate {
     fn weight(&mut self, ran_ns: f32) -> f32 {
         if ran_ns <= 2.0 * self.mean_ns || self.mean_ns >= SHORT_NS {
             self.outliers = 0;
-            return WEIGHT;
+            WEIGHT
+        } else if self.outliers < OUTLIERS_MAX {
+            self.outliers += 1;
+            OUTLIER_WEIGHT
+        } else {
+            WEIGHT
         }
-        if self.outliers >= OUTLIERS_MAX {
-            return WEIGHT;
-        }
-        self.outliers += 1;
-        OUTLIER_WEIGHT
     }
 
     #[cold]

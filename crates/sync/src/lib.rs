@@ -1,4 +1,4 @@
-//! Atomics, barriers, futex, clock, fork detection, random source and signal handling, timer slack for all other crates.
+//! Atomics, barriers, futex, clock, timer slack, fork detection, random source and signal handling for all other crates.
 //!
 //! With `--cfg gristmill_loom` the same names mean loom's types, so the code that ships is the code that is
 //! model-checked. The clock and the random source stay real under loom; models do not use them.
