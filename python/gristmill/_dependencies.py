@@ -100,7 +100,7 @@ def prepared(digest: bytes) -> Dependency:
 
 
 class Needing:
-    """A callable that stands for a function in calls whose arguments need something. A worker gets the function."""
+    """A wrapper of a function, for calls whose arguments need something. A worker gets the function."""
 
     def __init__(self, function: Any, needs: Sequence[Dependency]) -> None:
         # It keeps nothing alive: the first of the objects has it, and functions may capture that.
@@ -118,7 +118,7 @@ class Needing:
         return [self._function(), *(one() for one in self._needs)]
 
     def __call__(self) -> None:
-        raise TypeError("it stands for a function in a definition")
+        raise TypeError("a wrapper of a function is in no definition")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _first, tuple(self.parts())
@@ -132,7 +132,7 @@ def _first(function: Any, *_: Any) -> Any:
 
 
 def needing(function: Any, needs: Sequence[Dependency]) -> Needing:
-    """Returns the callable that stands for a function in calls whose arguments need these objects."""
+    """Returns the wrapper of a function for calls whose arguments need these objects."""
     first = needs[0]
     key = (id(function), *map(id, needs))
     if first._needing is None:
