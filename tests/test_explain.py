@@ -55,7 +55,7 @@ class Nowhere(Placement):
 def test_without_a_node_it_says_so(make_executor: MakeExecutor) -> None:
     executor = make_executor(1, nodes=Nowhere())
     waiting = executor.submit(calls.nothing)
-    assert "waits for a worker; none is before it. No node is connected" in executor.explain(
+    assert "waits for a worker; no task is before it. No node is connected" in executor.explain(
         waiting
     )
 

@@ -55,7 +55,7 @@ def test_no_two_tasks_have_the_same_gpu(make_executor: MakeExecutor, gate: Gate)
     held = [one.submit(calls.enter_and_see_gpus, gate.path) for _ in range(2)]
     gate.wait_entered(), gate.wait_entered()
     third = one.submit(calls.seen_gpus)
-    assert "waits for 1 GPUs" in executor.explain(third)
+    assert "waits for a worker and 1 GPU;" in executor.explain(third)
     assert executor.submit(calls.same, 1).result() == 1, "one that needs none goes by"
     gate.open(2)
     assert sorted(future.result() for future in held) == ["0", "1"]
@@ -98,7 +98,10 @@ def test_memory_is_given_once(make_executor: MakeExecutor, gate: Gate) -> None:
     first = large.submit(calls.enter, gate.path)
     gate.wait_entered()
     second = large.submit(calls.same, 2)
-    assert "waits for 6000000000 bytes of memory" in executor.explain(second)
+    said = executor.explain(second)
+    assert "waits for a worker and 6 GB of memory; no task is before it" in said
+    assert "Running tasks have memory that it needs" in said
+    assert "as many tasks as" not in said, "a worker is idle"
     gate.open()
     assert (first.result(), second.result()) == (None, 2)
 

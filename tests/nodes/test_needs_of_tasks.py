@@ -27,7 +27,7 @@ def test_a_gpu_is_one_tasks_at_a_time_also_where_nodes_share_a_host(
     held = [with_gpu.submit(calls.enter_and_see_gpus, gate.path) for _ in range(2)]
     assert gate.wait_entered() != gate.wait_entered()
     third = with_gpu.submit(calls.seen_gpus)
-    assert "waits for 1 GPUs; none is before it" in executor.explain(third)
+    assert "waits for a worker and 1 GPU; no task is before it" in executor.explain(third)
     assert executor.submit(calls.same, 1).result() == 1, "one that needs none goes by"
     gate.open(2)
     assert sorted(future.result() for future in held) == ["0", "1"]

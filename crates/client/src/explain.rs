@@ -49,8 +49,11 @@ impl Inner {
                 let text = format!("{who} waits for a worker; {} before it", are(ahead));
                 format!("{text}. {}", self.why_no_worker(failures))
             }
-            TaskLocation::Demanding { demand, ahead, is_there } => {
+            TaskLocation::Demanding { demand, ahead, taken, is_there } => {
                 let text = format!("{who} waits for {}; {} before it", needs(&demand), are(ahead));
+                if !taken.is_none() {
+                    return format!("{text}. Running tasks have {} that it needs", kinds(&taken));
+                }
                 let able = if is_there { "" } else { " No connected node has so much." };
                 format!("{text}.{able} {}", self.why_no_worker(failures))
             }
@@ -205,32 +208,55 @@ fn tasks(count: u32) -> String {
     if count == 1 { "a task".to_owned() } else { format!("{count} tasks") }
 }
 
+/// Returns all that a task waits for. A worker is part of it: its other needs may be free.
 fn needs(demand: &ResourceRequest) -> String {
-    let mut parts = Vec::new();
-    if demand.places() > 1 {
-        parts.push(format!("the CPU slots of {} workers", demand.places()));
-    }
+    let mut parts = vec![match demand.places() {
+        0 | 1 => "a worker".to_owned(),
+        workers => format!("the CPU slots of {workers} workers"),
+    }];
     if demand.gpus > 0 {
-        parts.push(format!("{} GPUs", f64::from(demand.gpus) / f64::from(WHOLE_GPU)));
+        let gpus = f64::from(demand.gpus) / f64::from(WHOLE_GPU);
+        parts.push(format!("{gpus} GPU{}", if gpus > 1.0 { "s" } else { "" }));
     }
     if demand.memory > 0 {
-        parts.push(format!("{} bytes of memory", demand.memory));
+        parts.push(format!("{} of memory", in_bytes(demand.memory)));
     }
-    parts.join(", ")
+    parts.join(" and ")
+}
+
+fn kinds(demand: &ResourceRequest) -> &'static str {
+    match (demand.memory > 0, demand.gpus > 0) {
+        (true, true) => "memory and GPUs",
+        (true, false) => "memory",
+        _ => "GPUs",
+    }
+}
+
+/// Returns a size in the largest unit of which it has one or more, rounded to hundredths.
+fn in_bytes(size: u64) -> String {
+    const UNITS: [(u64, &str); 4] =
+        [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+    match UNITS.into_iter().find(|&(unit, _)| size >= unit) {
+        #[expect(clippy::cast_precision_loss, reason = "rounded to hundredths")]
+        Some((unit, name)) => {
+            format!("{} {name}", (size as f64 / unit as f64 * 100.0).round() / 100.0)
+        }
+        None => counted(size, "byte"),
+    }
 }
 
 fn are(count: usize) -> String {
     match count {
-        0 => "none is".to_owned(),
-        1 => "1 is".to_owned(),
-        _ => format!("{count} are"),
+        0 => "no task is".to_owned(),
+        1 => "1 task is".to_owned(),
+        _ => format!("{count} tasks are"),
     }
 }
 
 fn were(count: usize) -> String {
     match count {
-        0 => "none was".to_owned(),
-        1 => "1 was".to_owned(),
-        _ => format!("{count} were"),
+        0 => "no task was".to_owned(),
+        1 => "1 task was".to_owned(),
+        _ => format!("{count} tasks were"),
     }
 }

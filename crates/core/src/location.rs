@@ -27,6 +27,8 @@ pub enum TaskLocation {
         demand: ResourceRequest,
         /// Demanding tasks that come before it.
         ahead: usize,
+        /// GPUs and memory of it that running tasks of this engine have.
+        taken: ResourceRequest,
         /// True if this engine or a peer has all of it, used or free.
         is_there: bool,
     },
@@ -85,9 +87,15 @@ impl Core {
             State::Ready if self.is_demanding(index) => {
                 let before = self.demands.queue.iter(&self.tasks);
                 let demand = self.demand(index);
-                let is_there = self.config.workers > 0 || self.has_able_peer(&demand);
+                let is_here = self.config.workers > 0;
+                let is_there = is_here || self.has_able_peer(&demand);
+                let taken = if is_here {
+                    self.demands.claims.short_of(&demand)
+                } else {
+                    ResourceRequest::NONE
+                };
                 let ahead = before.take_while(|&one| one != index).count();
-                TaskLocation::Demanding { demand, ahead, is_there }
+                TaskLocation::Demanding { demand, ahead, taken, is_there }
             }
             State::Ready if self.context_of(index) != PLAIN => {
                 let context = self.context_of(index);
@@ -97,7 +105,8 @@ impl Core {
                     && self.config.workers == 0
                 {
                     let is_there = self.has_able_peer(&demand);
-                    return TaskLocation::Demanding { demand, ahead, is_there };
+                    let taken = ResourceRequest::NONE;
+                    return TaskLocation::Demanding { demand, ahead, taken, is_there };
                 }
                 let workers = self.staff(context).live;
                 TaskLocation::InContext { context, ahead, workers }

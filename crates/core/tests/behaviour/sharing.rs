@@ -233,7 +233,8 @@ fn a_call_that_no_worker_can_run_delays_no_other_call() {
     define(&mut engine, OTHER);
     let stuck = submit_in(&mut engine, MODEL);
     let found = engine.core.location(stuck);
-    assert_eq!(found, TaskLocation::Demanding { demand, ahead: 0, is_there: false });
+    let taken = ResourceRequest::NONE;
+    assert_eq!(found, TaskLocation::Demanding { demand, ahead: 0, taken, is_there: false });
     assert_eq!(engine.core.idle_capacity(), 1);
     let call = submit_in(&mut engine, OTHER);
     assert_eq!(engine.peer_of(call), Some(0));
