@@ -57,7 +57,7 @@ def freeze_support() -> None:
     """Makes a frozen program able to start workers. Does nothing in other programs.
 
     Tools such as PyInstaller and cx_Freeze freeze a program: they put it into one executable with its interpreter. A
-    frozen program calls this function in its main module, before anything else::
+    frozen program calls this function in its main module, before anything else:
 
         if __name__ == "__main__":
             gristmill.freeze_support()

@@ -5,7 +5,7 @@ and the same arguments: equal in type and content, in any order of dicts and set
 and ``True`` are different. An argument passed by position differs from the same argument passed by name. Default values
 count as part of the function.
 
-For types that are not identified by their content, register a function, as with Parsl::
+For types that are not identified by their content, register a function, as with Parsl:
 
     @id_for_memo.register(Molecule)
     def _(molecule, output_ref=False):
