@@ -45,6 +45,8 @@ _GIGABYTE = 1 << 30
 class HighThroughputExecutor(GristmillExecutor):
     """An executor with Gristmill's workers on this machine, for a configuration that was written for Parsl's executor.
 
+    This class is used where Parsl is not installed. Where it is, the name is that of Parsl's own executor.
+
     :param provider: a ``LocalProvider``, which is the default.
     :param max_workers_per_node: worker processes; as many as CPUs and memory allow if not given.
     :param cores_per_worker: cores that each worker is expected to use.
