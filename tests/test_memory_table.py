@@ -58,7 +58,7 @@ TESTS = {
         "crates/client/src/workerless/worker.rs::the_functions_of_a_worker_take_no_more_than_they_may"
     ),
     "Functions whose definitions were refused": (
-        "crates/client/src/peers/refused_functions.rs::"
+        "crates/client/src/peers/refusals.rs::"
         "what_is_remembered_is_bounded_and_a_forgotten_function_has_a_reason"
     ),
     "Names of functions": "crates/client/src/functions.rs::of_a_long_name_only_the_beginning_is_kept",

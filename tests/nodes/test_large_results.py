@@ -13,8 +13,9 @@ from gristmill._nodes.local import LocalNodes
 
 import calls
 from blobs import counts
+from cgroups import group
 from proxy import RelayedNodes
-from stage import Gate, wait_for_nodes
+from stage import Gate, Script, wait_for_nodes
 
 pytestmark = pytest.mark.slow
 
@@ -202,3 +203,39 @@ def test_a_map_on_nodes_with_large_results_does_not_run_far_ahead(make_nodes: Ma
         assert next(results).size == 1 << 20
     assert read - 1000 <= 256 + 64, "items are read by the batch"
     results.close()  # type: ignore[attr-defined]
+
+
+MANY = """
+    import os, sys
+    open(sys.argv[1], "w").write(str(os.getpid()))
+    from gristmill import Executor
+    from gristmill._nodes.local import LocalNodes
+
+    def many():
+        return [bytes([number]) * 900_000 for number in range(80)]
+
+    with Executor(nodes=LocalNodes(1, 1)) as executor:
+        assert executor.submit(abs, -1).result() == 1
+        errors = [executor.submit(len, many()).exception(), executor.submit(many).exception()]
+        assert executor.submit(abs, -2).result() == 2
+        (node,) = executor.nodes()
+        assert node.sent_bytes + node.received_bytes < 10_000_000, node
+        for error in errors:
+            print(type(error).__name__, error)
+"""
+
+
+def test_values_that_are_too_large_for_the_other_end_are_not_sent(script: Script) -> None:
+    with group("memory", 400 << 20) as procs:
+        arguments, result, _ = script.run(MANY, str(procs)).split("\n")
+    limit = (
+        r"it takes a message of 7\d{7} bytes, and the limit is 52428800, an eighth of its memory; "
+    )
+    assert re.match(
+        rf"MemoryError the arguments of the task \(len\) are too large for node local0: {limit}",
+        arguments,
+    )
+    assert re.match(
+        rf"MemoryError the result of the task from node local0 is too large for the program: {limit}",
+        result,
+    )

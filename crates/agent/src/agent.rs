@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gristmill_client::{HandshakeServer, HandshakeServerError};
+use gristmill_client::{HandshakeServer, HandshakeServerError, LinkSizes};
 use gristmill_sync::atomic::{AtomicU32, Ordering};
 use gristmill_sync::clock::monotonic_ns;
 use gristmill_transport::{Identity, Waker};
@@ -59,6 +59,7 @@ impl Agent {
         let (ends_at, memory) = (end_of(walltime), capacity.memory);
         let drain_ns = duration_ns(drain_time);
         let lease_min_ns = LEASE_MIN_NS;
+        let message_max = LinkSizes::of_machine().message as u64;
         let facts = NodeDescription {
             python,
             engine,
@@ -66,6 +67,7 @@ impl Agent {
             capacity,
             affinity,
             labels,
+            message_max,
             joins,
             drain_ns,
             lease_min_ns,

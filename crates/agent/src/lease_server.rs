@@ -72,6 +72,8 @@ pub struct NodeDescription {
     pub affinity: CpuSlotAffinity,
     /// Labels, as `name=value` lines.
     pub labels: String,
+    /// The largest message that an engine here takes in several chunks, bytes.
+    pub message_max: u64,
     /// True if the node joins clients. It has nothing more to do once one of them has finished.
     pub joins: bool,
     /// Time that tasks have to finish before the end of a lease, nanoseconds.
@@ -158,6 +160,7 @@ impl<H: EngineFactory> LeaseServer<H> {
             lease: if received.is_some() { lease } else { 0 },
             received: received.unwrap_or(0),
             offer: [capacity.workers.into(), capacity.memory, capacity.gpus.into()],
+            message_max: self.facts.message_max,
             labels: self.facts.labels.clone(),
         }
     }
@@ -214,6 +217,7 @@ impl<H: EngineFactory> LeaseServer<H> {
             grant.write(out);
         });
         let (name, dial) = (pending.name().to_owned(), pending.dial);
+        let message_max = pending.theirs.as_ref().map_or(0, |theirs| theirs.message_max);
         if let Some(channel) = pending.handshake.into_channel() {
             // The workers start while the first tasks are on their way.
             let link = NewLink {
@@ -224,6 +228,7 @@ impl<H: EngineFactory> LeaseServer<H> {
                 grant: LeaseGrant::NOTHING,
                 labels: String::new(),
                 own_name: self.facts.name.clone(),
+                message_max,
             };
             let peer = engine.attach(link);
             self.sessions.insert(request.lease, LeaseSession { engine, peer, name, spec });

@@ -43,6 +43,11 @@ impl Bundle {
         self.body.read()
     }
 
+    /// Returns the number of bytes.
+    pub(crate) fn body_size(&self) -> usize {
+        self.body.size()
+    }
+
     /// Returns the blocks that the bytes name by index.
     pub(crate) fn parts(&self) -> &[BlockPart] {
         &self.parts

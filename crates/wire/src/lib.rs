@@ -52,4 +52,4 @@ pub use task::{
 pub use worker_state::WorkerState;
 
 /// The version of every layout in this crate. Two ends with different versions refuse each other.
-pub const WIRE_VERSION: u32 = 8;
+pub const WIRE_VERSION: u32 = 9;

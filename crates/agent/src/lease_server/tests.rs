@@ -99,6 +99,7 @@ impl Stage {
             capacity: Capacity { workers: 1, memory: 1, gpus: 0 },
             affinity: CpuSlotAffinity::default(),
             labels: String::new(),
+            message_max: u64::MAX,
             joins: false,
             drain_ns: 1_000,
             lease_min_ns: 100,

@@ -161,6 +161,14 @@ impl PayloadStore for BlobTables {
         self.bundles.put_result(payload, names, out);
     }
 
+    fn put_size(&self, payload: &Payload) -> usize {
+        self.bundles.put_size(payload)
+    }
+
+    fn result_size(&self, payload: &Payload, names: &[Option<BlobName>]) -> usize {
+        self.bundles.result_size(payload, names)
+    }
+
     fn named_size(&self, payload: &Payload) -> u64 {
         self.bundles.named_size(payload)
     }

@@ -3,9 +3,12 @@
 use gristmill_core::Attempt;
 use gristmill_transport::{Channel as _, ChunkHead, Flushed, pair};
 use gristmill_wire::peer::{
-    AnswerMessage, Control, Definition, EndKind, MessageKind, Parted, TaskMessage,
+    AnswerMessage, ContextTerms, Control, Definition, EndKind, Files, MessageKind, Parted,
+    TaskLimits, TaskMessage,
 };
-use gristmill_wire::{FailureKind, FunctionId, TaskFailure, TaskId};
+use gristmill_wire::{
+    ContextId, Digest, FailureKind, FunctionId, ResourceRequest, TaskFailure, TaskId,
+};
 
 use super::backlog::BacklogLimits;
 use super::intake::LinkWork as _;
@@ -158,10 +161,20 @@ fn a_task_that_is_too_large_is_answered_and_its_peer_goes_on() {
 
 /// Sends a task of a function, and returns the text of the error that answers it.
 fn refusal_of(engine: &mut WorkerlessEngine, node: &mut Node, function: u32) -> String {
+    refusal_in(engine, node, function, None)
+}
+
+/// Sends a task of a function with these limits, and returns the text of the error that answers it.
+fn refusal_in(
+    engine: &mut WorkerlessEngine,
+    node: &mut Node,
+    function: u32,
+    limits: Option<&TaskLimits>,
+) -> String {
     let id = TaskId::new(function, 1);
     let out = &mut node.link().out;
     let name = (id, FunctionId(function), Attempt(0));
-    TaskMessage::write(out, name, None, (0, false), |out| Parted::put_plain(out, b""));
+    TaskMessage::write(out, name, limits, (0, false), |out| Parted::put_plain(out, b""));
     let body = node.until_told(engine, MessageKind::Answer);
     node.heard.clear();
     let answer = AnswerMessage::read(&body).expect("an answer");
@@ -203,4 +216,64 @@ fn a_library_that_is_too_large_fails_the_tasks_that_need_it_and_the_link_goes_on
         .write(&mut node.link().out);
     let text = refusal_of(&mut engine, &mut node, 4);
     assert!(text.contains("is too large for node n7: "), "{text}");
+}
+
+/// Defines a context with a setup of `size` bytes and this number of files for the program.
+fn tell(node: &mut Node, context: u32, size: usize, file_count: usize) {
+    let terms = ContextTerms {
+        context: ContextId(context),
+        workers_max: 1,
+        is_fork_safe: true,
+        linger_ns: 0,
+        demand: ResourceRequest::NONE,
+        name: b"model",
+        setup: &vec![7; size],
+        files: Files::Named(&vec![Digest([7; 32]); file_count]),
+    };
+    terms.write(&mut node.link().out);
+}
+
+#[test]
+fn a_context_that_is_too_large_fails_the_tasks_that_name_it_and_the_link_goes_on() {
+    let mut engine = WorkerlessEngine::new();
+    engine.inner.port.links.sizes.message = 1 << 20;
+    let mut node = engine.join("n1", 1);
+    Definition { function: FunctionId(0), definition: b"code", name: b"f" }
+        .write(&mut node.link().out);
+    tell(&mut node, 1, 3 << 20, 0);
+    // Each file counts as 64 KiB.
+    tell(&mut node, 2, 100, 1 << 14);
+    let mut refusal = |engine: &mut WorkerlessEngine, context| {
+        let limits = TaskLimits {
+            deadline_left_ns: u64::MAX,
+            timeout_ns: u64::MAX,
+            grace_ns: 0,
+            priority: 0,
+            context: ContextId(context),
+            demand: ResourceRequest::NONE,
+        };
+        refusal_in(engine, &mut node, 0, Some(&limits))
+    };
+    for context in [1, 2, 1] {
+        let text = refusal(&mut engine, context);
+        let begin = match context {
+            1 => {
+                "the context of the task is too large for the program: it takes a message of 31458"
+            }
+            _ => {
+                "context \"model\" is too large for the program: with it the definitions of your contexts take 1073"
+            }
+        };
+        assert!(text.starts_with(begin), "{text}");
+        assert!(text.contains("the limit is") && text.contains("from files"), "{text}");
+    }
+    // An id that is defined again stands for the new context.
+    node.say(&Control::ForgetContext { context: ContextId(1) });
+    tell(&mut node, 1, 100, 0);
+    node.say(&Control::Recalled);
+    let peer = node.peer;
+    engine.until(&mut [&mut node], |inner| {
+        inner.port.links.get(peer).is_some_and(|link| link.contexts.all_ours().len() == 1)
+    });
+    assert_eq!(engine.departures(), []);
 }

@@ -17,6 +17,7 @@ use gristmill_wire::peer::LeaseRequest;
 use super::handshake_server::{HandshakeServer, HandshakeServerError};
 use super::intake::{Departure, PeerEvent};
 use super::lease_negotiator::{LeaseNegotiator, LeaseTerms};
+use super::link::LinkSizes;
 use crate::client::Client;
 
 /// Callback for a node's events, which receives the node's name and a text. The connection manager's thread calls it.
@@ -139,7 +140,9 @@ impl ConnectionManager {
         client.set_connection_manager(server.waker());
         let ConnectionManagerOptions { request, python, engine, name, nodes_max, on_event, .. } =
             options;
-        let terms = LeaseTerms { request, python, engine, name, ends_at_ns, nodes_max };
+        let message_max = LinkSizes::of_machine().message as u64;
+        let terms =
+            LeaseTerms { request, python, engine, name, ends_at_ns, nodes_max, message_max };
         let negotiator = LeaseNegotiator::new(Arc::clone(client), terms, Random::from_system()?);
         let client = Arc::clone(client);
         let builder = std::thread::Builder::new().name("gristmill-nodes".to_owned());

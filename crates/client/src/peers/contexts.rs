@@ -10,14 +10,28 @@ use gristmill_core::Floor;
 use gristmill_wire::peer::{ContextState, ContextTerms, Control};
 use gristmill_wire::{ContextId, Digest, PeerId};
 
+use super::definitions::DefinitionWork;
 use super::home::{EngineParts, LinkHome, LinkPort};
 use super::link::LinkError;
 use super::peer_functions::DEFINITIONS_MAX;
-use super::sending::Sending;
+use super::refusals::Refusals;
+use super::sending::{ENVELOPE_SIZE, Sending};
+use super::size_errors::large_context;
 use crate::contexts::ContextDefinition;
 
 /// Approximate cost of a context besides its bytes: the limit then admits only as many contexts as a lease can scan.
 pub const CONTEXT_SIZE: usize = 64 << 10;
+
+/// Returns what the definition of a context counts as, whose name and setup have `size` bytes.
+pub(crate) fn size_of_context(size: usize, file_count: usize) -> usize {
+    size.saturating_add(CONTEXT_SIZE.saturating_mul(1 + file_count))
+}
+
+fn above_limit(size: usize) -> String {
+    format!(
+        "with it the definitions of your contexts take {size} bytes there, and the limit is {DEFINITIONS_MAX}"
+    )
+}
 
 /// Contexts of each end of a link that the other end knows.
 #[derive(Debug, Default)]
@@ -31,6 +45,8 @@ pub struct LinkContexts {
     /// Contexts here that the other end's ids stand for.
     by_theirs: BTreeMap<ContextId, Known>,
     size: usize,
+    /// Ids of the other end whose contexts are too large to be kept here.
+    refused: Refusals<ContextId>,
 }
 
 #[derive(Debug)]
@@ -73,16 +89,18 @@ impl LinkContexts {
 pub trait ContextTelling: LinkPort {
     /// Returns the id of a context for a task that goes to a peer: the peer's own id if the peer has told of the context,
     /// otherwise this side's id. Tells the peer of the context first if it does not know it.
-    fn name_context(&mut self, peer: PeerId, context: ContextId) -> ContextId {
-        let Some(link) = self.links().get(peer) else { return context };
+    ///
+    /// # Errors
+    /// A sentence if the context is too large for the peer.
+    fn name_context(&mut self, peer: PeerId, context: ContextId) -> Result<ContextId, String> {
+        let Some(link) = self.links().get(peer) else { return Ok(context) };
         if context == ContextId(0) || link.contexts.defined.contains(&context) {
-            return context;
+            return Ok(context);
         }
         if let Some(theirs) = link.contexts.theirs(context) {
-            return theirs.of_receiver();
+            return Ok(theirs.of_receiver());
         }
-        self.tell_context(peer, context);
-        context
+        self.tell_context(peer, context).map(|()| context)
     }
 
     /// Returns the id of a context at a peer that knows it; 0 stands for no context.
@@ -105,11 +123,26 @@ pub trait ContextTelling: LinkPort {
     }
 
     /// Sends a peer the definition of a context.
-    fn tell_context(&mut self, peer: PeerId, context: ContextId) {
-        let Some(definition) = self.contexts().get(context).cloned() else { return };
-        let Some(link) = self.links_mut().get_mut(peer) else { return };
+    ///
+    /// # Errors
+    /// A sentence if the definition is too large for the peer.
+    fn tell_context(&mut self, peer: PeerId, context: ContextId) -> Result<(), String> {
+        let Some(definition) = self.contexts().get(context).cloned() else { return Ok(()) };
+        let receiver = self.name_of(peer);
+        let Some(link) = self.links_mut().get_mut(peer) else { return Ok(()) };
+        let (name, file_count) = (&definition.name, definition.files.len());
+        let size = name.len() + definition.setup.len();
+        let kept = size_of_context(size, file_count);
+        let sizes = match link.check(ENVELOPE_SIZE + size + 32 * file_count) {
+            Err(excess) => Some(excess.to_string()),
+            Ok(()) => (kept > DEFINITIONS_MAX).then(|| above_limit(kept)),
+        };
+        if let Some(sizes) = sizes {
+            return Err(large_context(Some(name), &receiver, &sizes));
+        }
         link.contexts.defined.insert(context);
         definition.terms(context).write(&mut link.out);
+        Ok(())
     }
 
     /// Tells a peer of all new contexts of this side before a task goes there: tasks that the peer submits may name them, and
@@ -127,7 +160,8 @@ pub trait ContextTelling: LinkPort {
     fn tell_contexts_of(&mut self, peer: PeerId, from: PeerId) {
         let Some(link) = self.links().get(from) else { return };
         for context in link.contexts.all_ours() {
-            self.name_context(peer, context);
+            // A task that names a context which is too large for the peer does not go there.
+            let _ = self.name_context(peer, context);
         }
     }
 
@@ -143,7 +177,7 @@ pub trait ContextTelling: LinkPort {
             let is_own = uses as usize > received_here;
             let is_theirs = links.is_lease && link.contexts.theirs(context).is_some();
             if is_own && !is_theirs && !link.contexts.defined.contains(&context) {
-                self.tell_context(peer, context);
+                let _ = self.tell_context(peer, context);
             }
         }
         if let Some(link) = self.links_mut().get_mut(peer) {
@@ -172,17 +206,15 @@ pub(super) trait ContextWork: LinkHome {
     /// Defines a peer's context in this engine.
     fn take_context(&mut self, peer: PeerId, terms: &ContextTerms<'_>) -> Result<(), LinkError> {
         let theirs = terms.context;
+        self.check_new_context(peer, theirs)?;
         let Some(link) = self.links().get(peer) else { return Ok(()) };
         let files: Arc<[Digest]> = terms.files.iter().collect();
-        let name = String::from_utf8_lossy(terms.name);
-        let own = CONTEXT_SIZE * (1 + files.len()) + name.len() + terms.setup.len();
+        let own = size_of_context(terms.name.len() + terms.setup.len(), files.len());
         let size = link.contexts.size.saturating_add(own);
-        let is_name = theirs != ContextId(0) && theirs.own().is_none();
-        if !is_name || link.contexts.ours(theirs).is_some() {
-            return Err(LinkError::Context(theirs));
-        }
         if size > DEFINITIONS_MAX {
-            return Err(LinkError::Definitions { name: name.into_owned(), size });
+            let name = String::from_utf8_lossy(terms.name);
+            self.refuse_context(peer, (theirs, Some(&name)), &above_limit(size));
+            return Ok(());
         }
         let definition = ContextDefinition::received(terms);
         let options = definition.options();
@@ -192,6 +224,7 @@ pub(super) trait ContextWork: LinkHome {
             let state = ContextState { context: theirs, ..ContextState::default() };
             link.contexts.by_theirs.insert(theirs, Known { ours, size: own, state });
             link.contexts.size = size;
+            link.contexts.refused.remove(theirs);
         }
         if !files.is_empty() {
             self.provide_files(peer, ours);
@@ -200,6 +233,43 @@ pub(super) trait ContextWork: LinkHome {
             self.untell_context(peer, ours);
         }
         Ok(())
+    }
+
+    /// Checks that a peer may define a context by this id.
+    ///
+    /// # Errors
+    /// [`LinkError::Context`]: the id is not the peer's, or stands for a context.
+    fn check_new_context(&self, peer: PeerId, theirs: ContextId) -> Result<(), LinkError> {
+        let link = self.links().get(peer);
+        let is_known = link.is_some_and(|link| link.contexts.ours(theirs).is_some());
+        if is_known || theirs == ContextId(0) || theirs.own().is_some() {
+            return Err(LinkError::Context(theirs));
+        }
+        Ok(())
+    }
+
+    /// Notes that a peer's id stands for no context: its definition is too large, as `sizes` says.
+    fn refuse_context(
+        &mut self,
+        peer: PeerId,
+        (theirs, name): (ContextId, Option<&str>),
+        sizes: &str,
+    ) {
+        let reason = large_context(name, &self.own_name(peer), sizes);
+        if let Some(link) = self.links_mut().get_mut(peer) {
+            link.contexts.refused.insert(theirs, reason.into());
+        }
+    }
+
+    /// Returns why the context that a peer's task names is not here, if it was refused.
+    fn context_refusal(&self, peer: PeerId, named: ContextId) -> Option<Arc<str>> {
+        let contexts = &self.links().get(peer)?.contexts;
+        let may_be = named != ContextId(0) && named.own().is_none();
+        if may_be && contexts.ours(named).is_none() {
+            contexts.refused.reason(named).cloned()
+        } else {
+            None
+        }
     }
 
     /// Withdraws this side's id of a context that the client has told of as well, and uses the client's id from now on.
@@ -215,6 +285,7 @@ pub(super) trait ContextWork: LinkHome {
     /// Forgets a context that a peer does not name any more.
     fn forget_context(&mut self, peer: PeerId, theirs: ContextId, now: u64) {
         let Some(link) = self.links_mut().get_mut(peer) else { return };
+        link.contexts.refused.remove(theirs);
         let Some(known) = link.contexts.by_theirs.remove(&theirs) else { return };
         link.contexts.size -= known.size;
         let EngineParts { core, port, .. } = self.parts();

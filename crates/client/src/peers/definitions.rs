@@ -6,10 +6,7 @@ use gristmill_wire::{FunctionId, PeerId, short_name};
 
 use super::home::{LinkHome, LinkPort};
 use super::peer_functions::DEFINITIONS_MAX;
-
-/// Advice for functions.
-const FUNCTION_ADVICE: &str = "pass large data to tasks as arguments, load a large library from a file in the task, or run the \
-                               task where there is more memory";
+use super::size_errors::large_function;
 
 /// Methods that record the functions of peers.
 pub(super) trait DefinitionWork: LinkHome {
@@ -59,10 +56,7 @@ pub(super) trait DefinitionWork: LinkHome {
 
     /// Notes that a peer's function id stands for no function: its definition is too large, as `sizes` says.
     fn refuse_function(&mut self, peer: PeerId, function: FunctionId, sizes: &str) {
-        let reason = format!(
-            "the function, or a library that it needs, is too large for {}: {sizes}; {FUNCTION_ADVICE}",
-            self.own_name(peer)
-        );
+        let reason = large_function(&self.own_name(peer), sizes);
         self.refuse_function_for(peer, function, reason.into());
     }
 

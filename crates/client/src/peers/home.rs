@@ -86,6 +86,12 @@ pub trait PayloadStore {
         self.put(payload, out);
     }
 
+    /// Returns the number of bytes that [`Self::put`] appends at most.
+    fn put_size(&self, payload: &Payload) -> usize;
+
+    /// Returns the number of bytes that [`Self::put_result`] appends at most.
+    fn result_size(&self, payload: &Payload, names: &[Option<BlobName>]) -> usize;
+
     /// Returns the size in bytes of the blocks of which only the names were appended.
     fn named_size(&self, _payload: &Payload) -> u64 {
         0

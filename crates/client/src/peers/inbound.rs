@@ -8,16 +8,16 @@ use gristmill_wire::peer::{
     AnswerMessage, Control, EndKind, LossFrame, ParentResult, Parted, TaskLimits, TaskMessage,
 };
 use gristmill_wire::{
-    Attempt, BlobName, ContextId, Epoch, FailureKind, FunctionId, PeerId, SlotId, Span,
-    TaskFailure, TaskId,
+    Attempt, BlobName, ContextId, Epoch, FunctionId, PeerId, SlotId, Span, TaskId,
 };
 
 use super::answers::cause_word;
 use super::contexts::ContextWork;
 use super::definitions::DefinitionWork;
 use super::home::{EngineParts, LinkHome, LinkPort, PayloadStore};
-use super::link::{Link, LinkError};
-use super::sending::Sending;
+use super::link::{Link, LinkError, LinkNames};
+use super::sending::{ENVELOPE_SIZE, Sending};
+use super::size_errors::{SizeExcess, large_result, no_memory};
 use crate::client_port::{handle, split_handle};
 
 /// A peer's task, from its arrival until its peer has the answer.
@@ -120,6 +120,9 @@ pub(super) trait InboundWork: LinkHome {
             return self.fail_without_function(peer, (theirs, attempt), message.function);
         };
         let named = message.limits.map_or(ContextId(0), |limits| limits.context);
+        if let Some(reason) = self.context_refusal(peer, named) {
+            return self.fail_task(peer, (theirs, attempt), &no_memory(&reason));
+        }
         let context = self.take_named(peer, named)?;
         if let Some(context) = context {
             let priority = message.limits.as_ref().map_or(0, |limits| limits.priority);
@@ -145,7 +148,7 @@ pub(super) trait InboundWork: LinkHome {
             // No more tasks are accepted, or the task names something that is not here, or there is no memory for it: another
             // engine may be able to run it. The task stays an inbound task until its peer has the answer, so that this engine
             // does not leave before.
-            self.answer(&inbound, (EndKind::Unstarted, None), &[]);
+            let _ = self.answer(&inbound, (EndKind::Unstarted, None), &[]);
         }
         if let Some(link) = self.links_mut().get_mut(peer) {
             link.inbound.insert(theirs, place);
@@ -354,15 +357,15 @@ pub(super) trait InboundWork: LinkHome {
         }
         if let Some(view) = self.core().task(task) {
             let (kind, loss) = end_of(view.has_started, view.outcome.as_ref());
-            self.answer(&inbound, (kind, loss), &[]);
+            let _ = self.answer(&inbound, (kind, loss), &[]);
         }
         if let Some(link) = self.links_mut().get_mut(inbound.peer) {
             link.note_answer(place);
         }
     }
 
-    /// Answers a peer's task with a result by name. Returns the peer, if it is still there, and whether the result may stay
-    /// here until the peer requests it.
+    /// Answers a peer's task with a result by name. Returns the peer, if it is still there and was sent the result, and
+    /// whether the result may stay here until the peer requests it.
     fn tell_named_end(
         &mut self,
         task: TaskId,
@@ -375,17 +378,18 @@ pub(super) trait InboundWork: LinkHome {
             self.release_inbound(place);
             return None;
         }
-        self.answer(&inbound, (EndKind::Returned, None), names);
+        let answered = self.answer(&inbound, (EndKind::Returned, None), names);
         self.links_mut().get_mut(inbound.peer)?.note_answer(place);
-        Some((inbound.peer, inbound.may_stay))
+        (answered == Answered::Whole).then_some((inbound.peer, inbound.may_stay))
     }
 
+    /// Answers a peer's task. A result that is too large for the peer becomes an exception.
     fn answer(
         &mut self,
         inbound: &InboundTask,
         (end, loss): (EndKind, Option<LossFrame>),
         names: &[Option<BlobName>],
-    ) {
+    ) -> Answered {
         let EngineParts { core, port, .. } = self.parts();
         let scale = port.scale();
         let view = core.task(inbound.ours);
@@ -408,28 +412,61 @@ pub(super) trait InboundWork: LinkHome {
             loss,
         };
         let (links, _, store) = port.writing();
-        let Some(link) = links.get_mut(inbound.peer) else { return };
-        message.write(&mut link.out, |out| match view.and_then(|view| view.outcome) {
-            Some(TaskOutcome::Returned(payload) | TaskOutcome::Raised(payload)) => {
-                store.put_result(payload, names, out);
-            }
-            Some(TaskOutcome::TimedOut { raised: Some(payload), .. }) => {
-                store.put_result(payload, names, out);
-            }
-            Some(TaskOutcome::ContextFailed(failure)) => {
+        links.has_outgoing = true;
+        let is_lease = links.is_lease;
+        let Some(link) = links.get_mut(inbound.peer) else { return Answered::Whole };
+        let outcome = view.and_then(|view| view.outcome);
+        let payload = outcome.and_then(payload_of);
+        let size = payload.map_or(0, |payload| store.result_size(payload, names));
+        if let Err(excess) = link.check(ENVELOPE_SIZE.saturating_add(size)) {
+            let raised = large_answer(link, is_lease, &excess);
+            let end = if end == EndKind::TimedOut { end } else { EndKind::Raised };
+            let message = AnswerMessage { end, ..message };
+            message.write(&mut link.out, |out| Parted::put_plain(out, &raised));
+            return Answered::TooLarge;
+        }
+        message.write(&mut link.out, |out| match (payload, outcome) {
+            (Some(payload), _) => store.put_result(payload, names, out),
+            (None, Some(TaskOutcome::ContextFailed(failure))) => {
                 Parted::put_plain(out, failure.text.as_bytes());
             }
             _ => Parted::put_plain(out, &[]),
         });
-        links.has_outgoing = true;
+        Answered::Whole
     }
 }
 
 impl<H: LinkHome> InboundWork for H {}
 
-/// Returns the exception of a task for which there is too little memory.
-pub(super) fn no_memory(text: &str) -> Vec<u8> {
-    TaskFailure::of_text(FailureKind::NoMemory, text).encode()
+/// The content of an answer.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answered {
+    /// The end of the task, with its result if there is one.
+    Whole,
+    /// An exception instead of a result, which is too large for the peer.
+    TooLarge,
+}
+
+/// Returns the exception that a peer gets instead of a result.
+#[cold]
+fn large_answer(link: &Link, is_lease: bool, excess: &SizeExcess<'_>) -> Vec<u8> {
+    let LinkNames { theirs, ours } = &link.names;
+    let (own, receiver) = match is_lease {
+        true => (format!("node {ours}"), "the program".to_owned()),
+        false => ("the program".to_owned(), format!("node {theirs}")),
+    };
+    large_result(&format!("from {own} is too large for {receiver}"), excess)
+}
+
+/// Returns the value or the exception that a task has ended with.
+const fn payload_of(outcome: TaskOutcome<'_>) -> Option<&Payload> {
+    match outcome {
+        TaskOutcome::Returned(payload)
+        | TaskOutcome::Raised(payload)
+        | TaskOutcome::TimedOut { raised: Some(payload), .. } => Some(payload),
+        _ => None,
+    }
 }
 
 /// Returns the end that an answer reports for an outcome, and the loss if it is one.

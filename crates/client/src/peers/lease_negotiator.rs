@@ -67,6 +67,8 @@ pub struct LeaseTerms {
     pub ends_at_ns: u64,
     /// Maximum number of nodes; `None` if it is not known.
     pub nodes_max: Option<usize>,
+    /// The largest message that the client takes in several chunks, bytes.
+    pub message_max: u64,
 }
 
 /// State machine that negotiates leases with nodes.
@@ -114,6 +116,7 @@ impl<L: LinkOwner> LeaseNegotiator<L> {
             lease: if received.is_some() { lease } else { 0 },
             received: received.unwrap_or(0),
             offer: [0; 3],
+            message_max: self.terms.message_max,
             labels: String::new(),
         }
     }
@@ -190,9 +193,10 @@ impl<L: LinkOwner> LeaseNegotiator<L> {
         self.kept.push((pending.dial, grant.lease));
         let Some(channel) = pending.handshake.into_channel() else { return };
         let LeaseRequest { beat_ns, expiry_ns, .. } = self.terms.request;
-        let (Greeting { name, labels, .. }, grant) = (theirs, *grant);
+        let (Greeting { name, labels, message_max, .. }, grant) = (theirs, *grant);
         let own_name = String::new();
-        let link = NewLink { name, channel, beat_ns, expiry_ns, grant, labels, own_name };
+        let link =
+            NewLink { name, channel, beat_ns, expiry_ns, grant, labels, own_name, message_max };
         let peer = self.owner.attach(link);
         self.leases.insert(grant.lease, (peer, node));
     }

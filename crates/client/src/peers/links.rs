@@ -27,6 +27,8 @@ pub struct NewLink {
     pub labels: String,
     /// Name that the other end knows this one by, for messages to it; empty for a program.
     pub own_name: String,
+    /// The largest message that the other end takes in several chunks, bytes.
+    pub message_max: u64,
 }
 
 /// Snapshot of one link.
@@ -247,7 +249,8 @@ impl Links {
         self.epochs[place] = epoch;
         let peer = PeerId(u16::try_from(place).unwrap_or(u16::MAX));
         let pulse = LinkLiveness::new(new.beat_ns, new.expiry_ns, now);
-        let mut link = Link::new(new.name.into(), epoch, (new.channel, self.sizes), pulse);
+        let sizes = self.sizes.towards(new.message_max);
+        let mut link = Link::new(new.name.into(), epoch, (new.channel, sizes), pulse);
         let ends_at_ns = now.saturating_add(new.grant.ends_in_ns);
         link.ends_at_ns = ends_at_ns;
         link.grant = new.grant;
@@ -348,6 +351,7 @@ mod tests {
                 grant: LeaseGrant::NOTHING,
                 labels: String::new(),
                 own_name: String::new(),
+                message_max: u64::MAX,
             };
             let (peer, ..) = links.insert(new, 0);
             let link = links.get_mut(peer).expect("it was just taken in");

@@ -35,9 +35,12 @@ mod names;
 mod node_failures;
 mod oversized;
 mod peer_functions;
-mod refused_functions;
+mod refusals;
 mod sending;
 mod service;
+mod size_errors;
+#[cfg(test)]
+mod unsent;
 
 pub use connection_manager::{
     ConnectionManager, ConnectionManagerOptions, DepartedNode, NodeEventCallback,

@@ -2,17 +2,17 @@
 
 use gristmill_core::{Payload, PeerAnswer, PeerEnd};
 use gristmill_wire::PeerId;
-use gristmill_wire::peer::{AnswerMessage, Definition, EndKind, MessageKind, TaskMessage};
+use gristmill_wire::peer::{
+    AnswerMessage, ContextTerms, Definition, EndKind, MessageKind, TaskMessage,
+};
 
 use super::answers::AnswerWork;
+use super::contexts::ContextWork;
 use super::definitions::DefinitionWork;
 use super::home::{EngineParts, LinkHome};
-use super::inbound::{InboundWork, no_memory};
+use super::inbound::InboundWork;
 use super::link::{LinkError, OversizedMessage};
-
-/// Advice for values that travel as one message.
-const ADVICE: &str = "arrays and other buffers of a megabyte or more have no such limit; so use these, several smaller \
-                      values, or files";
+use super::size_errors::{SizeExcess, large_arguments, large_result};
 
 /// Methods that handle messages which are too large.
 pub(super) trait OversizedWork: LinkHome {
@@ -31,15 +31,23 @@ pub(super) trait OversizedWork: LinkHome {
             MessageKind::Task => {
                 let name = TaskMessage::task_of(&message.body)?;
                 let receiver = self.own_name(peer);
-                let text = format!(
-                    "the arguments of the task are too large for {receiver}: {}; {ADVICE}",
-                    sizes(&message, "its memory")
+                let raised = large_arguments(
+                    "the task",
+                    &receiver,
+                    &message.excess("its memory").to_string(),
                 );
-                self.fail_task(peer, name, &no_memory(&text))
+                self.fail_task(peer, name, &raised)
             }
             MessageKind::Define => {
                 let function = Definition::function_of(&message.body)?;
-                self.refuse_function(peer, function, &sizes(&message, "its memory"));
+                self.refuse_function(peer, function, &message.excess("its memory").to_string());
+                Ok(())
+            }
+            MessageKind::DefineContext => {
+                let context = ContextTerms::context_of(&message.body)?;
+                self.check_new_context(peer, context)?;
+                let sizes = message.excess("its memory").to_string();
+                self.refuse_context(peer, (context, None), &sizes);
                 Ok(())
             }
             _ => Err(message.into()),
@@ -55,13 +63,12 @@ pub(super) trait OversizedWork: LinkHome {
     ) -> Result<(), LinkError> {
         let head = AnswerMessage::head_of(&message.body)?;
         let Some(link) = self.links().get(peer) else { return Ok(()) };
-        let node = &link.names.theirs;
-        let text = format!(
-            "the result of the task from node {node} is too large: {}; {ADVICE}",
-            sizes(message, "this program's memory")
+        let raised = large_result(
+            &format!("from node {} is too large", link.names.theirs),
+            &message.excess("this program's memory"),
         );
         let timings = self.peer_timings(&head, link.heartbeat.own_ns(head.started_ns));
-        let raised = Payload::from(no_memory(&text));
+        let raised = Payload::from(raised);
         let end = match head.end {
             EndKind::TimedOut => PeerEnd::TimedOut(Some(raised)),
             _ => PeerEnd::Raised(raised),
@@ -75,16 +82,10 @@ pub(super) trait OversizedWork: LinkHome {
 
 impl<H: LinkHome> OversizedWork for H {}
 
-/// Returns the size of a message and the limit that it exceeds, in words; `memory` is what the limit is a part of.
-fn sizes(message: &OversizedMessage, memory: &str) -> String {
-    let OversizedMessage { size, limit, .. } = message;
-    match message.held {
-        None => format!(
-            "it takes a message of {size} bytes, and the limit is {limit}, an eighth of {memory}"
-        ),
-        Some(held) => format!(
-            "it takes a message of {size} bytes while others that are not complete take {held}, and the limit of all \
-             is {limit}, half of {memory}"
-        ),
+impl OversizedMessage {
+    /// Returns the size, and the limit that it exceeds; `memory` is what the limit is a part of.
+    const fn excess<'a>(&self, memory: &'a str) -> SizeExcess<'a> {
+        let Self { size, limit, held, .. } = *self;
+        SizeExcess { size, limit, held, memory }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use gristmill_wire::{FunctionId, IdHasher};
 
-use super::refused_functions::RefusedFunctions;
+use super::refusals::Refusals;
 
 /// Maximum size of the definitions of one peer, bytes: a thousand functions that hold a megabyte each, or a million fresh ones.
 pub const DEFINITIONS_MAX: usize = 1 << 30;
@@ -28,7 +28,7 @@ struct Known {
 pub struct PeerFunctions {
     by_theirs: HashMap<FunctionId, Known, BuildHasherDefault<IdHasher>>,
     size: usize,
-    refused: RefusedFunctions,
+    refused: Refusals<FunctionId>,
 }
 
 impl PeerFunctions {

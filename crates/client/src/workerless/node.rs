@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gristmill_core::{Origin, TaskOptions};
 use gristmill_wire::peer::{
     AnswerMessage, Control, EndKind, MessageKind, Messages, Parted, Piece, TaskMessage,
 };
-use gristmill_wire::{Attempt, BlobName, PeerId, Span, TaskId, WorkerState};
+use gristmill_wire::{Attempt, BlobName, ContextId, FunctionId, PeerId, Span, TaskId, WorkerState};
 
 use gristmill_transport::{Channel, Sleeper, pair};
 use gristmill_wire::peer::LeaseGrant;
@@ -14,6 +15,7 @@ use gristmill_wire::peer::LeaseGrant;
 use super::WorkerlessEngine;
 use crate::inner::Inner;
 use crate::peers::{Link, Links, NewLink, PeerEvent};
+use crate::submit::CallRequest;
 
 /// Interval longer than any test, nanoseconds.
 const FOR_EVER_NS: u64 = u64::MAX / 4;
@@ -28,6 +30,7 @@ pub(crate) fn end(name: &str, channel: Box<dyn Channel + Send>, workers: u32) ->
         grant: LeaseGrant { workers, ..LeaseGrant::NOTHING },
         labels: String::new(),
         own_name: String::new(),
+        message_max: u64::MAX,
     }
 }
 
@@ -49,6 +52,22 @@ impl WorkerlessEngine {
     /// Submits a task that may be lost once.
     pub(crate) fn submit_one(&mut self) -> TaskId {
         self.submit(b"arguments", &[], &[], 1)
+    }
+
+    /// Submits a task of a function, in a context or in none.
+    pub(crate) fn submit_call(&mut self, function: FunctionId, context: ContextId) -> TaskId {
+        let options = TaskOptions { context, ..TaskOptions::default() };
+        let call = CallRequest {
+            function,
+            payload: b"arguments",
+            parts: &[],
+            views: false,
+            parents: &[],
+            options: Some(&options),
+        };
+        let task = self.inner.submit(&call, Vec::new(), Origin::External, 0);
+        self.turn();
+        task.expect("there is room")
     }
 
     /// Runs the engine and the nodes until `holds` returns true; the watchdog ends a test in which it never does.

@@ -201,6 +201,9 @@ impl Port for Rings {
         if self.full_peers.contains(&peer.0) {
             return Sent::Full;
         }
+        if self.unsendable == Some(dispatch.task.id) {
+            return Sent::Failed(Payload::copy_from(b"too large"));
+        }
         let extension = dispatch.task.extension;
         let context = extension.map_or(ContextId(0), |extension| extension.context);
         if let Some((floor, mark)) = self.marks.get_mut(&(peer.0, context)) {

@@ -72,6 +72,24 @@ fn a_task_that_went_ahead_fails_with_its_parent() {
 }
 
 #[test]
+fn a_task_that_is_too_large_for_the_peer_of_its_parent_fails_alone() {
+    let mut engine = client_of(&[]);
+    let parent = engine.submit();
+    let child = engine.submit_after(&[parent]);
+    let (grandchild, other) = (engine.submit_after(&[child]), engine.submit_after(&[parent]));
+    engine.port.unsendable = Some(child);
+    engine.join(0, 4, 0);
+    assert_eq!([parent, other].map(|task| engine.peer_of(task)), [Some(0); 2]);
+    assert_eq!(engine.status(child), Some(Status::Failed));
+    assert_eq!(engine.status(grandchild), Some(Status::DependencyFailed));
+    for task in [parent, other] {
+        let _outcome = engine.reply(task, returned());
+        assert_eq!(engine.status(task), Some(Status::Succeeded));
+    }
+    engine.core.audit();
+}
+
+#[test]
 fn followers_without_room_go_when_there_is_some() {
     let config = Config { depth_min: 1, depth_max: 1, ..Config::default() };
     let mut engine = client_with(&[2], config);

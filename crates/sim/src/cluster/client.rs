@@ -52,6 +52,7 @@ impl Client {
             name: "client".to_owned(),
             ends_at_ns: u64::MAX,
             nodes_max: Some(plan.nodes.len()),
+            message_max: plan.sizes.message as u64,
         };
         let negotiator = LeaseNegotiator::new(handle.clone(), terms, Leases::from_seed(seed));
         let nodes: Vec<usize> = (0..plan.nodes.len()).collect();

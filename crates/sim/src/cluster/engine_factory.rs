@@ -70,6 +70,7 @@ pub(super) fn begin(
         capacity: plan.nodes[place],
         affinity: CpuSlotAffinity::default(),
         labels: String::new(),
+        message_max: plan.sizes.message as u64,
         joins: plan.joins[place],
         drain_ns: plan.drain_ns,
         lease_min_ns: 0,

@@ -71,6 +71,20 @@ impl PayloadStore for SimMemory {
         }
     }
 
+    fn put_size(&self, payload: &Payload) -> usize {
+        match &self.blobs {
+            Some(blobs) => blobs.put_size(payload),
+            None => Parted::written_size(0, std::iter::once(Some(self.get(payload).len()))),
+        }
+    }
+
+    fn result_size(&self, payload: &Payload, names: &[Option<BlobName>]) -> usize {
+        match &self.blobs {
+            Some(blobs) => blobs.result_size(payload, names),
+            None => self.put_size(payload),
+        }
+    }
+
     fn named_size(&self, payload: &Payload) -> u64 {
         self.blobs.as_ref().map_or(0, |blobs| blobs.named_size(payload))
     }

@@ -71,6 +71,7 @@ fn connect(name: &str) -> (NewLink, Wire) {
         grant: LeaseGrant { workers: 2, ..LeaseGrant::NOTHING },
         labels: String::new(),
         own_name: String::new(),
+        message_max: u64::MAX,
     };
     (new, theirs)
 }

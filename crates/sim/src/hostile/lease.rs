@@ -89,6 +89,7 @@ fn end(name: &str, channel: Wire, beat_ns: u64, workers: u32) -> NewLink {
         grant: LeaseGrant { workers, ..LeaseGrant::NOTHING },
         labels: String::new(),
         own_name: String::new(),
+        message_max: u64::MAX,
     }
 }
 

@@ -20,6 +20,7 @@ fn new_link(name: &str, channel: impl Channel + Send + 'static) -> NewLink {
         grant: LeaseGrant::NOTHING,
         labels: String::new(),
         own_name: String::new(),
+        message_max: u64::MAX,
     }
 }
 

@@ -90,4 +90,18 @@ impl PayloadStore for Payloads {
             None => self.put(payload, out),
         }
     }
+
+    fn put_size(&self, payload: &Payload) -> usize {
+        match &self.blobs {
+            Some(blobs) => blobs.put_size(payload),
+            None => Parted::written_size(self.bytes(payload).len(), std::iter::empty()),
+        }
+    }
+
+    fn result_size(&self, payload: &Payload, names: &[Option<BlobName>]) -> usize {
+        match &self.blobs {
+            Some(blobs) => blobs.result_size(payload, names),
+            None => self.put_size(payload),
+        }
+    }
 }

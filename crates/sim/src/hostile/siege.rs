@@ -69,6 +69,7 @@ fn connect(name: &str, grant: LeaseGrant) -> (NewLink, Wire) {
         grant,
         labels: String::new(),
         own_name: String::new(),
+        message_max: u64::MAX,
     };
     (new, theirs)
 }

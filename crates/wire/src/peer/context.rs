@@ -111,6 +111,15 @@ impl<'a> ContextTerms<'a> {
         })
     }
 
+    /// Reads the id from the beginning of the body.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`]: the beginning is too short.
+    #[expect(clippy::cast_possible_truncation, reason = "a field of a packed word")]
+    pub fn context_of(body: &[u8]) -> Result<ContextId, FrameError> {
+        Ok(ContextId(Reader::new(body).word()? as u32))
+    }
+
     /// Reads the message.
     ///
     /// # Errors

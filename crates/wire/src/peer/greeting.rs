@@ -35,6 +35,8 @@ pub struct Greeting {
     pub received: u64,
     /// The offer of a node: workers that can run at the same time, bytes of memory, GPUs.
     pub offer: [u64; 3],
+    /// The largest message that the sender takes in several chunks, bytes.
+    pub message_max: u64,
     /// Labels that the node's owner gave it, and other facts, as `name=value` lines.
     pub labels: String,
 }
@@ -53,6 +55,7 @@ impl Greeting {
                 ],
             );
             put_words(out, self.offer);
+            put_words(out, [self.message_max]);
             for text in [&self.python, &self.engine, &self.name, &self.labels] {
                 put_bytes(out, text.as_bytes());
             }
@@ -81,10 +84,22 @@ impl Greeting {
         }
         let [lease, received] = reader.words()?;
         let offer = reader.words()?;
+        let message_max = reader.word()?;
         let mut text = || reader.name();
         let (python, engine, name) = (text()?, text()?, text()?);
         let labels = reader.text()?;
-        Ok(Self { wire_version, role, python, engine, name, lease, received, offer, labels })
+        Ok(Self {
+            wire_version,
+            role,
+            python,
+            engine,
+            name,
+            lease,
+            received,
+            offer,
+            message_max,
+            labels,
+        })
     }
 
     fn of_another_version(wire_version: u32, role: Role) -> Self {
@@ -98,6 +113,7 @@ impl Greeting {
             lease: 0,
             received: 0,
             offer: [0; 3],
+            message_max: 0,
             labels: unknown(),
         }
     }
@@ -248,6 +264,7 @@ mod tests {
             lease: 7,
             received: 8,
             offer: [2, 1 << 30, 0],
+            message_max: 1 << 27,
             labels: "rack=a".to_owned(),
         }
     }

@@ -143,6 +143,10 @@ pub const MESSAGE_HEAD_SIZE: usize = 8;
 /// The size of the largest message, with its head: the size of a body has 32 bits.
 pub const MESSAGE_SIZE_MAX: usize = MESSAGE_HEAD_SIZE + padded_size(u32::MAX as usize);
 
+/// The size of the largest message that an engine sends, with its head. With its padding, the size of the body fits into 32
+/// bits.
+pub const SENT_SIZE_MAX: usize = u32::MAX as usize;
+
 /// Returns the kind of a message whose beginning is in `bytes`, and its size with its head.
 ///
 /// # Errors

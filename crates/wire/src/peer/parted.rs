@@ -75,6 +75,15 @@ impl<'a> Parted<'a> {
         out.extend_from_slice(&name.digest.0);
     }
 
+    /// Returns the number of bytes that `size` bytes and their parts take in a message at most. `parts` has the size of each part, and
+    /// `None` for one that is only a name.
+    pub fn written_size(size: usize, parts: impl Iterator<Item = Option<usize>>) -> usize {
+        // A word in front, and the padding.
+        let whole = |size: usize| size.saturating_add(15);
+        let part = |size: Option<usize>| size.map_or(8 + 32, whole);
+        parts.map(part).fold(whole(size), usize::saturating_add)
+    }
+
     /// Returns true if a part is only a name.
     #[must_use]
     pub fn has_names(&self) -> bool {
@@ -165,6 +174,20 @@ mod tests {
         out[8] = 1;
         let misnamed = Err(FrameError::Misnamed { size: 1 + (1 << 20), named: 1 << 20 });
         assert_eq!(Parted::read(&mut Reader::new(&out)), misnamed);
+    }
+
+    #[test]
+    fn a_payload_takes_no_more_than_its_written_size() {
+        for size in 0..20 {
+            let mut out = Vec::new();
+            Parted::put_head(&mut out, &vec![7; size], 2);
+            Parted::put_part(&mut out, size, |space| space.fill(7));
+            Parted::put_name(&mut out, &BlobName { digest: Digest([7; 32]), size: 1 << 40 });
+            let most = Parted::written_size(size, [Some(size), None].into_iter());
+            assert!((out.len()..out.len() + 16).contains(&most), "{most} for {}", out.len());
+        }
+        let huge = Parted::written_size(usize::MAX, std::iter::once(Some(usize::MAX)));
+        assert_eq!(huge, usize::MAX);
     }
 
     proptest! {

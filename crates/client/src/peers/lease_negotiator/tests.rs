@@ -1,6 +1,6 @@
 //! Tests of a client's negotiator with nodes that consist only of messages.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use gristmill_transport::pair;
@@ -8,11 +8,12 @@ use gristmill_wire::peer::Messages;
 
 use super::*;
 
-/// An engine that takes every link.
-struct AnyOwner;
+/// An engine that takes every link, and notes the largest message that its other end takes.
+struct AnyOwner(Cell<u64>);
 
 impl LinkOwner for AnyOwner {
-    fn attach(&self, _: NewLink) -> PeerId {
+    fn attach(&self, new: NewLink) -> PeerId {
+        self.0.set(new.message_max);
         PeerId(0)
     }
 
@@ -61,8 +62,9 @@ fn negotiator(nodes_max: Option<usize>) -> LeaseNegotiator<AnyOwner> {
     };
     let (python, engine) = ("3.11".to_owned(), "0.1".to_owned());
     let name = "program:1".to_owned();
-    let terms = LeaseTerms { request, python, engine, name, ends_at_ns: u64::MAX, nodes_max };
-    LeaseNegotiator::new(AnyOwner, terms, Random::from_seed(1))
+    let (ends_at_ns, message_max) = (u64::MAX, 5 << 20);
+    let terms = LeaseTerms { request, python, engine, name, ends_at_ns, nodes_max, message_max };
+    LeaseNegotiator::new(AnyOwner(Cell::new(0)), terms, Random::from_seed(1))
 }
 
 fn node(name: &str) -> Greeting {
@@ -75,6 +77,7 @@ fn node(name: &str) -> Greeting {
         lease: 0,
         received: 0,
         offer: [1, 1, 0],
+        message_max: 3 << 20,
         labels: String::new(),
     }
 }
@@ -120,6 +123,14 @@ fn lease_and_lose(
     let name = name.into();
     let event = PeerEvent::Gone { peer: PeerId(0), name, text, how, had_workers: false };
     negotiator.hear(event, 0).map(|(_, redial)| redial)
+}
+
+#[test]
+fn both_ends_tell_each_other_the_largest_message_that_they_take() {
+    let mut negotiator = negotiator(Some(1));
+    assert_eq!(negotiator.greeting(0).message_max, 5 << 20);
+    let _ = lease_and_lose(&mut negotiator, "n1", Departure::Lost);
+    assert_eq!(negotiator.owner.0.get(), 3 << 20);
 }
 
 #[test]

@@ -5,7 +5,6 @@ use gristmill_wire::peer::MessageKind;
 use gristmill_wire::{ContextId, FunctionId, TaskId};
 
 use crate::peers::backlog::Excess;
-use crate::peers::peer_functions::DEFINITIONS_MAX;
 
 /// Reason why a link is of no use any more.
 #[derive(Debug, thiserror::Error)]
@@ -38,17 +37,6 @@ pub enum LinkError {
         /// Bytes that came.
         received: usize,
         /// Size of the message, bytes.
-        size: usize,
-    },
-    /// The other end defines more than may be kept for it.
-    #[error(
-        "with {name} the definitions of its functions take {size} bytes here, and the limit is {DEFINITIONS_MAX}: pass \
-         large data to its tasks as arguments"
-    )]
-    Definitions {
-        /// Name of the definition that exceeds the limit.
-        name: String,
-        /// Size of all definitions together, bytes.
         size: usize,
     },
     /// The other end sent a task of a function that it has not defined.

@@ -7,6 +7,7 @@ use gristmill_wire::{Attempt, TaskId};
 use super::{Link, LinkError, PIECE, WHOLE};
 use crate::peers::backlog::{Excess, Waiting};
 use crate::peers::cutting::{Cut, cut};
+use crate::peers::size_errors::SizeExcess;
 
 /// Pieces of blobs that are sent before other links have their turn.
 const FEEDS_TURN: usize = 8;
@@ -91,6 +92,18 @@ impl Link {
         }
         self.out.drain(..start);
         self.words = self.words.min(self.out.len());
+    }
+
+    /// Returns the size of the largest message that the other end takes, bytes.
+    #[inline]
+    pub const fn sent_max(&self) -> usize {
+        self.sizes.sent
+    }
+
+    /// Checks the size of a message, before it is written.
+    pub(in crate::peers) const fn check(&self, size: usize) -> Result<(), SizeExcess<'static>> {
+        let limit = self.sizes.sent;
+        if size > limit { Err(SizeExcess::of_sent(size, limit)) } else { Ok(()) }
     }
 
     /// Appends a short control message.

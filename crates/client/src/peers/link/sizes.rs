@@ -1,7 +1,7 @@
 //! Limits on what a link takes at a time, and on what it keeps.
 
 use gristmill_transport::SessionOptions;
-use gristmill_wire::peer::MESSAGE_SIZE_MAX;
+use gristmill_wire::peer::{MESSAGE_SIZE_MAX, SENT_SIZE_MAX};
 
 use crate::peers::backlog::BacklogLimits;
 
@@ -19,6 +19,8 @@ pub struct LinkSizes {
     pub message: usize,
     /// Maximum size of all such messages whose ends have not come, of all links together.
     pub assembled: usize,
+    /// Maximum size of a sent message.
+    pub sent: usize,
     /// Size of a piece of a blob.
     pub piece: usize,
     /// Limits on the chunks that are kept until the peer has them.
@@ -39,6 +41,20 @@ impl LinkSizes {
             ..Self::default()
         }
     }
+
+    /// Returns limits for an engine of this process.
+    #[must_use]
+    pub fn of_machine() -> Self {
+        Self::within(gristmill_machine::memory().usable)
+    }
+
+    /// Returns limits for a link to an end that takes messages of this size in several chunks, bytes. It takes each message that
+    /// fits into one chunk.
+    #[must_use]
+    pub fn towards(self, message_max: u64) -> Self {
+        let most = usize::try_from(message_max).unwrap_or(usize::MAX);
+        Self { sent: self.sent.min(most.max(self.chunk)), ..self }
+    }
 }
 
 impl Default for LinkSizes {
@@ -50,10 +66,24 @@ impl Default for LinkSizes {
             congested: 16 << 20,
             message: MESSAGE_SIZE_MAX,
             assembled: 2 * MESSAGE_SIZE_MAX,
+            sent: SENT_SIZE_MAX,
             // A slow link takes this in a few milliseconds, so that tasks get in between.
             piece: 128 << 10,
             session: SessionOptions::default(),
             backlog: BacklogLimits::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_message_is_larger_than_the_other_end_takes() {
+        let sizes = LinkSizes::default();
+        let most = |message_max| sizes.towards(message_max).sent;
+        assert_eq!([most(3 << 20), most(u64::MAX), most(0)], [3 << 20, SENT_SIZE_MAX, 1 << 20]);
+        assert_eq!(most(LinkSizes::within(1 << 30).message as u64), 1 << 27);
     }
 }

@@ -1,20 +1,24 @@
-//! Functions of another process whose definitions were not kept, with the reasons.
+//! Functions or contexts of another process whose definitions were not kept, with the reasons.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use gristmill_wire::FunctionId;
-
-/// Maximum number of functions that are remembered.
+/// Maximum number of ids that are remembered.
 const REMEMBERED_MAX: usize = 1000;
 
-/// The refused functions of one process, oldest first.
-#[derive(Debug, Default)]
-pub struct RefusedFunctions(VecDeque<(FunctionId, Arc<str>)>);
+/// The ids of one process that stand for nothing, oldest first.
+#[derive(Debug)]
+pub struct Refusals<I>(VecDeque<(I, Arc<str>)>);
 
-impl RefusedFunctions {
-    /// Notes why an id stands for no function. Of too many, the oldest is forgotten.
-    pub fn insert(&mut self, theirs: FunctionId, reason: Arc<str>) {
+impl<I> Default for Refusals<I> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<I: Copy + PartialEq> Refusals<I> {
+    /// Notes why an id stands for nothing. Of too many, the oldest is forgotten.
+    pub fn insert(&mut self, theirs: I, reason: Arc<str>) {
         self.remove(theirs);
         if self.0.len() == REMEMBERED_MAX {
             self.0.pop_front();
@@ -22,13 +26,13 @@ impl RefusedFunctions {
         self.0.push_back((theirs, reason));
     }
 
-    /// Forgets an id, which stands for a function now, or for nothing.
-    pub fn remove(&mut self, theirs: FunctionId) {
+    /// Forgets an id, which is defined now, or is not used any more.
+    pub fn remove(&mut self, theirs: I) {
         self.0.retain(|(refused, _)| *refused != theirs);
     }
 
-    /// Returns why an id stands for no function. Once functions have been forgotten, an unknown id may be one of these.
-    pub fn reason(&self, theirs: FunctionId) -> Option<&Arc<str>> {
+    /// Returns why an id stands for nothing. Once ids have been forgotten, an unknown one may be one of these.
+    pub fn reason(&self, theirs: I) -> Option<&Arc<str>> {
         let found = self.0.iter().find(|(refused, _)| *refused == theirs);
         let may_be_forgotten = self.0.len() == REMEMBERED_MAX;
         found.map(|(_, reason)| reason).or_else(|| self.latest().filter(|_| may_be_forgotten))
@@ -42,11 +46,13 @@ impl RefusedFunctions {
 
 #[cfg(test)]
 mod tests {
+    use gristmill_wire::FunctionId;
+
     use super::*;
 
     #[test]
     fn each_of_several_refused_functions_has_its_reason() {
-        let mut refused = RefusedFunctions::default();
+        let mut refused = Refusals::default();
         refused.insert(FunctionId(1), "one".into());
         refused.insert(FunctionId(2), "two".into());
         let reason = |id| refused.reason(FunctionId(id)).map(|reason| &**reason);
@@ -55,7 +61,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded_and_a_forgotten_function_has_a_reason() {
-        let mut refused = RefusedFunctions::default();
+        let mut refused = Refusals::default();
         for id in 0..5000 {
             refused.insert(FunctionId(id), "too large".into());
         }
