@@ -126,6 +126,12 @@ impl NestedTasks {
         functions.reason(function).to_string()
     }
 
+    /// Returns why a worker's number stands for no context, if one was refused.
+    #[cfg(test)]
+    pub fn refused_context(&self, slot: SlotId, context: ContextId) -> Option<String> {
+        self.desks[usize::from(slot.0)].contexts.refusal(context)
+    }
+
     /// Returns the word for the handle of a new task; never 0.
     fn enter(&mut self, slot: SlotId, ticket: u32) -> u32 {
         let sender = Sender { slot, process: self.session(slot).process, ticket };
@@ -189,8 +195,10 @@ impl Inner {
             WholeRequest::OversizedFunction(function, size) => {
                 functions::refuse(self, slot, function, size);
             }
-            // The tasks that name it are refused: their worker has not defined it.
-            WholeRequest::OversizedContext => {}
+            WholeRequest::OversizedContext(context, size) => {
+                self.forget_nested_context(slot, context, now);
+                self.refuse_nested_context(slot, context, size);
+            }
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ pub use error::FrameError;
 pub use failure::{FailureKind, TaskFailure};
 pub use ids::{Attempt, ContextId, Epoch, FunctionId, IdHasher, PeerId, SlotId, TaskId};
 pub use limits::{NAME_SIZE_MAX, PARENTS_MAX, cut_text, short_name};
-pub use nested::{NestedOptions, NestedReply, NestedRequest, Refusal, ReplyKind};
+pub use nested::{Defined, NestedOptions, NestedReply, NestedRequest, Refusal, ReplyKind};
 pub use record::{RECORD_ALIGN, RECORD_HEADER_SIZE, RecordHeader, RecordKind, padded_size};
 pub use span::Span;
 pub use task::{

@@ -25,6 +25,15 @@ pub struct NestedOptions {
     pub context: ContextId,
 }
 
+/// The number that a definition of a worker defines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Defined {
+    /// That of a function.
+    Function(u32),
+    /// That of a context.
+    Context(ContextId),
+}
+
 /// A request of the running task. The worker chooses the numbers of tickets, functions and contexts itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NestedRequest<'a> {
@@ -258,15 +267,18 @@ impl<'a> NestedRequest<'a> {
         }
     }
 
-    /// Reads from the first 8 bytes of a message that is a definition what it defines: a function, or a context (`None`).
+    /// Reads from the first 16 bytes of a message that is a definition what it defines.
     ///
     /// # Errors
     /// [`FrameError::UnknownKind`] for any other message, [`FrameError::Truncated`].
-    pub fn definition_of(beginning: &[u8]) -> Result<Option<u32>, FrameError> {
+    pub fn definition_of(beginning: &[u8]) -> Result<Defined, FrameError> {
         let mut reader = Reader(beginning);
         match reader.u32()? {
-            request::DEFINE => reader.u32().map(Some),
-            request::DEFINE_CONTEXT => Ok(None),
+            request::DEFINE => reader.u32().map(Defined::Function),
+            request::DEFINE_CONTEXT => {
+                let _ = reader.u64()?;
+                reader.u32().map(|context| Defined::Context(ContextId(context)))
+            }
             other => Err(FrameError::UnknownKind(other.to_le_bytes()[0])),
         }
     }
@@ -477,6 +489,26 @@ mod tests {
         reply.encode(&mut bytes);
         assert_eq!(bytes, [3, 0, 0, 0, 5, 0, 0, 0, b'w', b'h', b'y']);
         assert_eq!(NestedReply::decode(&bytes), Ok(reply));
+    }
+
+    #[test]
+    fn the_beginning_of_a_definition_says_what_it_defines() {
+        let terms = ContextTerms {
+            context: ContextId(9),
+            workers_max: 1,
+            is_fork_safe: true,
+            linger_ns: 0,
+            demand: ResourceRequest::NONE,
+            name: b"model",
+            setup: b"code",
+            files: Files::default(),
+        };
+        let function = NestedRequest::Define { function: 7, name: "f", definition: b"code" };
+        let defined = [function, NestedRequest::DefineContext(terms)]
+            .map(|request| NestedRequest::definition_of(&encoded(&request)[..16]));
+        assert_eq!(defined, [Ok(Defined::Function(7)), Ok(Defined::Context(ContextId(9)))]);
+        let other = encoded(&NestedRequest::Forget { function: 1 });
+        assert!(NestedRequest::definition_of(&other).is_err());
     }
 
     proptest! {

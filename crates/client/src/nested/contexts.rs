@@ -9,7 +9,7 @@ use gristmill_wire::{ContextId, SlotId};
 
 use crate::contexts::{ContextDefinition, find_context};
 use crate::inner::Inner;
-use crate::peers::CONTEXT_SIZE;
+use crate::peers::{CONTEXT_ADVICE, Refusals, size_of_context};
 
 /// The contexts behind the numbers of one worker.
 #[derive(Debug, Default)]
@@ -17,6 +17,8 @@ pub(super) struct NestedContexts {
     by_theirs: HashMap<ContextId, Known>,
     /// Total size of the entries, bytes.
     size: usize,
+    /// Numbers of contexts that are too large.
+    refused: Refusals<ContextId>,
 }
 
 #[derive(Debug)]
@@ -34,11 +36,13 @@ struct Known {
 
 impl NestedContexts {
     fn insert(&mut self, theirs: ContextId, known: Known) {
+        self.refused.remove(theirs);
         self.size += known.size;
         self.by_theirs.insert(theirs, known);
     }
 
     fn remove(&mut self, theirs: ContextId) -> Option<ContextId> {
+        self.refused.remove(theirs);
         let known = self.by_theirs.remove(&theirs)?;
         self.size -= known.size;
         known.used()
@@ -52,6 +56,11 @@ impl NestedContexts {
         let sizes = self.by_theirs.values().map(|known| known.size);
         assert_eq!(sizes.sum::<usize>(), self.size, "what a worker's contexts take is counted");
         (self.by_theirs.len(), self.size)
+    }
+
+    /// Returns why a number stands for no context, if one was refused.
+    pub fn refusal(&self, theirs: ContextId) -> Option<String> {
+        self.refused.reason(theirs).map(ToString::to_string)
     }
 
     /// Returns the contexts of this client that the worker uses.
@@ -75,7 +84,8 @@ pub(super) struct TaskContext {
 }
 
 impl Inner {
-    /// Records the context behind a worker's number. Records nothing if the worker's contexts would take too much memory.
+    /// Records the context behind a worker's number. Records only a reason if the worker's contexts would take too much
+    /// memory.
     pub(super) fn define_nested_context(
         &mut self,
         slot: SlotId,
@@ -84,10 +94,10 @@ impl Inner {
     ) {
         self.forget_nested_context(slot, terms.context, now);
         let name: Box<str> = String::from_utf8_lossy(terms.name).into();
-        let size = CONTEXT_SIZE * (1 + terms.files.iter().count()) + name.len() + terms.setup.len();
-        let contexts_max = self.nested.contexts_max;
-        if self.nested.session(slot).contexts.size.saturating_add(size) > contexts_max {
-            return;
+        let size = size_of_context(name.len() + terms.setup.len(), terms.files.iter().count());
+        let all = self.nested.session(slot).contexts.size.saturating_add(size);
+        if all > self.nested.contexts_max {
+            return self.refuse_nested_context(slot, terms.context, all);
         }
         let is_key = ContextDefinition::is_key(terms.setup);
         let key = is_key.then(|| terms.setup.into());
@@ -97,6 +107,16 @@ impl Inner {
         let ours = is_made.then(|| self.find_or_define(terms));
         let known = Known { ours, key, refusal, name, size };
         self.nested.session(slot).contexts.insert(terms.context, known);
+    }
+
+    /// Records that a worker's number stands for no context, because all definitions would take `size` bytes with this one.
+    pub(super) fn refuse_nested_context(&mut self, slot: SlotId, theirs: ContextId, size: usize) {
+        let limit = self.nested.contexts_max;
+        let reason = format!(
+            "with its context the definitions of the contexts that this worker's tasks name take {size} bytes, and the limit is \
+             {limit}: {CONTEXT_ADVICE}"
+        );
+        self.nested.session(slot).contexts.refused.insert(theirs, reason.into());
     }
 
     /// Returns a context that a worker has made. The program may have made the same context, with another description because
@@ -119,10 +139,10 @@ impl Inner {
         if theirs == ContextId(0) {
             return Ok(TaskContext { context: theirs, is_lent: false });
         }
-        let Some(known) =
-            self.nested.desks[usize::from(slot.0)].contexts.by_theirs.get_mut(&theirs)
-        else {
-            return Err("the task names a context that its worker has not defined".into());
+        let told = &mut self.nested.desks[usize::from(slot.0)].contexts;
+        let Some(known) = told.by_theirs.get_mut(&theirs) else {
+            let undefined = "the task names a context that its worker has not defined";
+            return Err(told.refusal(theirs).map_or(undefined.into(), Cow::Owned));
         };
         if let Some(refusal) = &known.refusal {
             return Err(refusal.to_string().into());

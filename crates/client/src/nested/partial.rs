@@ -2,10 +2,10 @@
 //!
 //! Of a request that is larger than any may be, only the beginning is kept.
 
-use gristmill_wire::{FrameError, NestedRequest};
+use gristmill_wire::{ContextId, Defined, FrameError, NestedRequest};
 
 /// Bytes that are kept of a request that is too large: they say what it defines.
-const BEGINNING: usize = 8;
+const BEGINNING: usize = 16;
 /// Bytes that a request may have besides a definition.
 const ENVELOPE: usize = 1 << 20;
 
@@ -24,8 +24,8 @@ pub(super) enum WholeRequest {
     Kept(Vec<u8>),
     /// A definition of a function that was too large to be kept: the function, and the size of the request in bytes.
     OversizedFunction(u32, usize),
-    /// A definition of a context that was too large to be kept.
-    OversizedContext,
+    /// A definition of a context that was too large to be kept: the context, and the size of the request in bytes.
+    OversizedContext(ContextId, usize),
 }
 
 impl PartialRequest {
@@ -56,8 +56,8 @@ impl PartialRequest {
             return Ok(WholeRequest::Kept(bytes));
         }
         Ok(match NestedRequest::definition_of(&bytes)? {
-            Some(function) => WholeRequest::OversizedFunction(function, received),
-            None => WholeRequest::OversizedContext,
+            Defined::Function(function) => WholeRequest::OversizedFunction(function, received),
+            Defined::Context(context) => WholeRequest::OversizedContext(context, received),
         })
     }
 }

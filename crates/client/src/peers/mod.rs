@@ -45,7 +45,10 @@ mod unsent;
 pub use connection_manager::{
     ConnectionManager, ConnectionManagerOptions, DepartedNode, NodeEventCallback,
 };
-pub use contexts::{CONTEXT_SIZE, ContextTelling};
+#[cfg(test)]
+pub(crate) use contexts::CONTEXT_SIZE;
+pub use contexts::ContextTelling;
+pub(crate) use contexts::size_of_context;
 pub use dials::{Dials, Redial};
 pub use disagreement::disagreement;
 pub use handshake::{HandshakeChannel, PeerHandshake};
@@ -63,4 +66,6 @@ pub use peer_functions::DEFINITIONS_MAX;
 #[cfg(test)]
 pub(crate) use peer_functions::ENTRY_SIZE;
 pub(crate) use peer_functions::PeerFunctions;
+pub(crate) use refusals::Refusals;
 pub use sending::{Sending, peer_of_pseudo_slot};
+pub(crate) use size_errors::CONTEXT_ADVICE;

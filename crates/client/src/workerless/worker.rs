@@ -81,20 +81,23 @@ mod tests {
     use super::*;
     use crate::peers::{CONTEXT_SIZE, ENTRY_SIZE};
 
-    /// Defines a context of `size` bytes for the worker; returns true if the number or size of its contexts has changed.
-    fn tell(engine: &mut WorkerlessEngine, number: u8, size: usize) -> bool {
-        let setup = vec![number; size];
-        let context = ContextId(number.into());
-        let terms = ContextTerms {
-            context,
+    fn terms(context: u32) -> ContextTerms<'static> {
+        ContextTerms {
+            context: ContextId(context),
             workers_max: 1,
             is_fork_safe: true,
             linger_ns: 0,
             demand: ResourceRequest::NONE,
             files: Files::default(),
             name: b"",
-            setup: &setup,
-        };
+            setup: b"",
+        }
+    }
+
+    /// Defines a context of `size` bytes for the worker; returns true if the number or size of its contexts has changed.
+    fn tell(engine: &mut WorkerlessEngine, number: u8, size: usize) -> bool {
+        let setup = vec![number; size];
+        let terms = ContextTerms { setup: &setup, ..terms(number.into()) };
         let mut bytes = Vec::new();
         NestedRequest::DefineContext(terms).encode(&mut bytes);
         let before = engine.told_contexts();
@@ -122,6 +125,33 @@ mod tests {
         assert!(tell(&mut engine, 3, 2 * 100 + CONTEXT_SIZE));
         engine.bury();
         assert_eq!((engine.told_contexts(), engine.context_count()), ((0, 0), 0));
+    }
+
+    #[test]
+    fn a_context_of_a_worker_that_is_too_large_has_a_reason_with_its_size() {
+        let limit = CONTEXT_SIZE + 100;
+        let mut engine = WorkerlessEngine::with_worker(limit);
+        engine.inner.nested.functions_max = 0;
+        let reason = |engine: &WorkerlessEngine| {
+            engine.inner.nested.refused_context(SLOT, ContextId(1)).unwrap_or_default()
+        };
+        assert!(!tell(&mut engine, 1, 101));
+        let text = format!("take {} bytes, and the limit is {limit}: let its setup", limit + 1);
+        assert!(reason(&engine).contains(&text), "{}", reason(&engine));
+        assert!(tell(&mut engine, 1, 100), "it is small enough now");
+        assert_eq!(reason(&engine), "");
+        // Of a request in several parts that is larger than any may be only the beginning is kept.
+        let setup = vec![7; 2 << 20];
+        let terms = ContextTerms { setup: &setup, ..terms(1) };
+        let mut bytes = Vec::new();
+        NestedRequest::DefineContext(terms).encode(&mut bytes);
+        let parts: Vec<_> = bytes.chunks(1 << 16).collect();
+        for (place, part) in parts.iter().enumerate() {
+            assert!(engine.hear(part, place + 1 < parts.len()));
+        }
+        let text = format!("take {} bytes, and the limit is {limit}", bytes.len());
+        assert!(reason(&engine).contains(&text), "{}", reason(&engine));
+        assert_eq!(engine.told_contexts(), (0, 0), "its number stands for no context now");
     }
 
     fn define(engine: &mut WorkerlessEngine, function: u32, size: usize) {
