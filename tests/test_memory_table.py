@@ -82,6 +82,10 @@ TESTS = {
     "Values that travel": (
         "crates/client/src/peers/breaches.rs::a_result_that_is_too_large_fails_its_task_and_its_node_goes_on"
     ),
+    "The environment of workers that nodes": (
+        "tests/nodes/test_final_failures.py::"
+        "test_an_initializer_that_is_too_large_for_nodes_fails_every_task_at_once"
+    ),
     "Messages that have not come": (
         "crates/client/src/peers/breaches.rs::incomplete_messages_of_all_nodes_have_one_limit"
     ),

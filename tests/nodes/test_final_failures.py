@@ -54,6 +54,16 @@ def test_a_module_that_no_node_can_preload(make_nodes: MakeNodes) -> None:
         executor.submit(calls.nothing).result()
 
 
+def test_an_initializer_that_is_too_large_for_nodes_fails_every_task_at_once(
+    make_nodes: MakeNodes,
+) -> None:
+    executor, _ = make_nodes(1, 1, initializer=calls.same, initargs=(bytes(17 << 20),))
+    with pytest.raises(StartError, match="limit is 15728640: the environment") as failed:
+        executor.submit(calls.nothing)
+    assert failed.value.code == "environment_too_large"
+    assert "from files" in str(failed.value)
+
+
 def test_one_node_that_fails_leaves_the_work_to_the_others(
     make_nodes: MakeNodes, tmp_path: object, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gristmill_sync::clock::monotonic_ns;
 use gristmill_sync::random::Random;
-use gristmill_transport::{ClientKey, Identity, Waker};
+use gristmill_transport::{CHUNK_SIZE_MAX, ClientKey, Identity, Waker};
 
 use gristmill_wire::peer::LeaseRequest;
 
@@ -68,6 +68,9 @@ impl DepartedNode {
 const DEPARTURES_MAX: usize = 1000;
 const DEPARTURES_SIZE_MAX: usize = 1 << 20;
 
+/// Maximum size of a lease request, bytes. The rest of the chunk is for what is sent with it.
+const REQUEST_MAX: usize = CHUNK_SIZE_MAX - (1 << 20);
+
 /// State that the connection manager's thread shares with other threads.
 #[derive(Debug)]
 struct SharedState {
@@ -112,16 +115,26 @@ fn lock(shared: &Mutex<SharedState>) -> MutexGuard<'_, SharedState> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Checks that a request fits into the one chunk that it is sent in, with the greeting.
+fn check_request(request: &LeaseRequest) -> Result<(), HandshakeServerError> {
+    let (size, limit) = (request.program.len() + request.worker_environment.len(), REQUEST_MAX);
+    if size > limit {
+        return Err(HandshakeServerError::LargeEnvironment { size, limit });
+    }
+    Ok(())
+}
+
 impl ConnectionManager {
     /// Starts the connection manager of a client that has [`crate::LinkUse::Outwards`].
     ///
     /// # Errors
-    /// Returns [`HandshakeServerError`] if the address cannot be listened at, or if the system has no random numbers,
-    /// descriptors or threads.
+    /// Returns [`HandshakeServerError`] if the address cannot be listened at, if the worker environment is too large for a
+    /// request, or if the system has no random numbers, descriptors or threads.
     pub fn open(
         client: &Arc<Client>,
         options: ConnectionManagerOptions,
     ) -> Result<Self, HandshakeServerError> {
+        check_request(&options.request)?;
         let identity = Identity::of_client(&options.key);
         let dial: Vec<_> = options.dial.iter().map(|address| vec![address.clone()]).collect();
         let server = HandshakeServer::new(identity, &options.listen, &dial)?;

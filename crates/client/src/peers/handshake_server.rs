@@ -352,6 +352,17 @@ pub enum HandshakeServerError {
     /// The address cannot be listened at.
     #[error(transparent)]
     Listen(#[from] ChannelError),
+    /// The worker environment is too large for a request.
+    #[error(
+        "nodes take no request of {size} bytes, and the limit is {limit}: the environment of the workers is too large; let the \
+         initializer read large data from files, not from its arguments or from variables that it captures"
+    )]
+    LargeEnvironment {
+        /// Size of the request, bytes.
+        size: usize,
+        /// Maximum size, bytes.
+        limit: usize,
+    },
     /// The system has no random numbers, descriptors or threads left.
     #[error("the thread or the descriptors for connections cannot be created: {0}")]
     System(#[from] std::io::Error),
@@ -363,6 +374,7 @@ impl HandshakeServerError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Listen(_) => "listen_failed",
+            Self::LargeEnvironment { .. } => "environment_too_large",
             Self::System(_) => "connections_failed",
         }
     }
