@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use gristmill_core::ContextOptions;
-use gristmill_wire::peer::{ContextTerms, Files};
-use gristmill_wire::{ContextId, Digest, ResourceRequest};
+use gristmill_wire::peer::{ContextTerms, Files, text_of};
+use gristmill_wire::{ContextId, Digest, NAME_SIZE_MAX, ResourceRequest};
 
 /// Bytes of the key that identifies a context in all processes. A setup begins with it.
 pub(super) const KEY_SIZE: usize = 16;
@@ -66,10 +66,11 @@ impl ContextDefinition {
         }
     }
 
-    /// Creates a definition from the terms that another process has sent.
+    /// Creates a definition from the terms that another process has sent. Of a long name only the beginning is kept: each error
+    /// of a task of the context has a copy of it.
     pub(crate) fn received(terms: &ContextTerms<'_>) -> Self {
         Self {
-            name: String::from_utf8_lossy(terms.name).into(),
+            name: text_of(terms.name, NAME_SIZE_MAX).into(),
             setup: terms.setup.into(),
             workers_max: terms.workers_max.max(1),
             is_fork_safe: terms.is_fork_safe,
@@ -77,5 +78,25 @@ impl ContextDefinition {
             files: terms.files.iter().collect(),
             demand: terms.demand,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_name_from_elsewhere_only_the_beginning_is_kept() {
+        let terms = ContextTerms {
+            context: ContextId(1),
+            workers_max: 1,
+            is_fork_safe: true,
+            linger_ns: 0,
+            demand: ResourceRequest::NONE,
+            name: &[b'y'; 3 * NAME_SIZE_MAX],
+            setup: b"",
+            files: Files::default(),
+        };
+        assert_eq!(ContextDefinition::received(&terms).name.len(), NAME_SIZE_MAX);
     }
 }

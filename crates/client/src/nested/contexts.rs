@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use gristmill_wire::peer::ContextTerms;
-use gristmill_wire::{ContextId, SlotId};
+use gristmill_wire::peer::{ContextTerms, text_of};
+use gristmill_wire::{ContextId, NAME_SIZE_MAX, SlotId};
 
 use crate::contexts::{ContextDefinition, find_context};
 use crate::inner::Inner;
@@ -93,7 +93,7 @@ impl Inner {
         now: u64,
     ) {
         self.forget_nested_context(slot, terms.context, now);
-        let name: Box<str> = String::from_utf8_lossy(terms.name).into();
+        let name: Box<str> = text_of(terms.name, NAME_SIZE_MAX).into();
         let size = size_of_context(name.len() + terms.setup.len(), terms.files.iter().count());
         let all = self.nested.session(slot).contexts.size.saturating_add(size);
         if all > self.nested.contexts_max {
