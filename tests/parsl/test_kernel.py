@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import gristmill.parsl as parsl
+from gristmill import RemoteError
 from gristmill.parsl import (
     Config,
     DataFlowKernel,
@@ -193,6 +194,24 @@ def test_the_kernel_shows_its_tasks(make_kernel: Any, hold: Gate, kind: str) -> 
     assert [counts[one] for one in (States.exec_done, States.failed, States.dep_fail)] == [3, 1, 1]
     assert sum(counts.values()) == kernel.task_count == 5
     assert not kernel.tasks
+
+
+class Unreadable:
+    """A value that can be sent, but not be read again."""
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return int, ("no number",)
+
+
+def test_a_call_whose_value_cannot_be_read_counts_once(make_kernel: Any) -> None:
+    kernel = make_kernel("engine", retries=2)
+    app = python_app(lambda inputs: Unreadable(), data_flow_kernel=kernel)
+    with pytest.raises(RemoteError, match="could not be read here"):
+        app(inputs=[1]).result()
+    python_app(abs, data_flow_kernel=kernel)(-1).result()
+    counts = kernel.task_state_counts
+    assert (counts[States.failed], counts[States.exec_done]) == (1, 1)
+    assert sum(counts.values()) == kernel.task_count == 2
 
 
 def test_tasks_are_kept_if_asked_for(make_kernel: Any) -> None:

@@ -91,3 +91,9 @@ def test_a_part_belongs_to_the_kernel_of_its_future(make_kernel: Any) -> None:
     part = future[0]
     assert part.result() == 1
     assert part.task_record["dfk"] is other
+
+
+def test_the_tasks_of_parts_have_the_names_that_parsl_gives_them(kernel: DataFlowKernel) -> None:
+    future = submit("graph", SimpleNamespace(items=[1]))
+    names = [one.task_record["func_name"] for one in (future.items, future.items[0])]
+    assert names == ["deferred_getattr", "deferred_getitem"]

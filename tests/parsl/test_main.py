@@ -150,6 +150,46 @@ def test_apps_see_what_the_globals_of_the_program_hold_at_each_call(
     assert done.stdout.splitlines() == [f"{text} is {text}" for text in texts]
 
 
+#: Apps whose failures Parsl sends as values. `inputs` makes the kernel run the steps of the call.
+COUNTS = """
+import sys
+import parsl
+from parsl import Config, bash_app, python_app
+from parsl.executors import ThreadPoolExecutor
+
+
+@python_app
+def divide(by, inputs=[]):
+    return 1 / by
+
+
+@bash_app
+def leave(code):
+    return f"exit {code}"
+
+
+if __name__ == "__main__":
+    executors = [ThreadPoolExecutor()]
+    config = Config(executors=executors, run_dir=sys.argv[1], initialize_logging=False, retries=2)
+    with parsl.load(config) as kernel:
+        calls = [divide(1, inputs=[0]), divide(0, inputs=[0]), leave(0), leave(3)]
+        print([call.exception() is None for call in calls])
+        print({state.name: count for state, count in kernel.task_state_counts.items() if count})
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--engine", "--workers", "1")])
+def test_each_call_counts_once_whatever_its_attempts_were(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    done = _run(tmp_path, *options, program=COUNTS)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "[True, False, True, False]",
+        "{'exec_done': 2, 'failed': 2}",
+    ]
+
+
 #: The example of Parsl's documentation: an estimate of pi, of which each part is an app with futures as arguments.
 PI = """
 import parsl

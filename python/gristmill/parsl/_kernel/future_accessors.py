@@ -1,4 +1,7 @@
-"""``future[key]`` and ``future.name``: tasks that extract a part of a value, run in the submitting process."""
+"""``future[key]`` and ``future.name``: tasks that extract a part of a value, run in the submitting process.
+
+Their functions have the names of Parsl's: programs see them in records, logs and the monitoring database.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from gristmill.parsl._kernel.apps import python_app
 
 def item_of(future: Any, key: Any) -> Any:
     """Returns the future of ``future.result()[key]``."""
-    return _app(_item, future)(future, key)
+    return _app(deferred_getitem, future)(future, key)
 
 
 def attribute_of(future: Any, name: str) -> Any:
     """Returns the future of ``future.result().name``."""
-    return _app(_attribute, future)(future, name)
+    return _app(deferred_getattr, future)(future, name)
 
 
 def _app(function: Any, future: Any) -> Any:
@@ -23,9 +26,9 @@ def _app(function: Any, future: Any) -> Any:
     return python_app(function, data_flow_kernel=kernel, executors=["_parsl_internal"])
 
 
-def _item(value: Any, key: Any) -> Any:
+def deferred_getitem(value: Any, key: Any) -> Any:
     return value[key]
 
 
-def _attribute(value: Any, name: str) -> Any:
+def deferred_getattr(value: Any, name: str) -> Any:
     return getattr(value, name)

@@ -35,7 +35,6 @@ from gristmill.parsl._kernel.walltime import unlimited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
 
     from gristmill.parsl._kernel.monitoring.monitor import Monitor
     from gristmill.parsl._kernel.tasks import Task
@@ -135,7 +134,7 @@ class Graph:
 
     def _attempt_unmade(self, task: Task, error: Exception) -> None:
         """Handles the failure of an attempt that no executor received."""
-        error.__traceback__ = _without_own(error.__traceback__)
+        _without_own_frames(error)
         attempt: Future[Any] = Future()
         attempt.set_exception(error)
         task.exec_fu = attempt
@@ -173,7 +172,7 @@ class Graph:
                     else _forked.guarded(unwrap, value)
                 )
         except Exception as error:
-            error.__traceback__ = _without_own(error.__traceback__)
+            _without_own_frames(error)
             raise DependencyError([(error, "an argument")], task.id) from error
 
     def _start(self, task: Task) -> Future[Any]:
@@ -221,11 +220,10 @@ class Graph:
     def _attempt_ended(self, task: Task, attempt: Future[Any]) -> None:
         task.try_time_returned = time.time()
         is_known = bool(task.from_memo)
+        value = None
         try:
             # Not raised here: the traceback would refer to the task, and so to the attempt that holds the error.
-            failure, value = _outcome_of(attempt)
-            if failure is None:
-                value = self._value_of(task, attempt, value, is_known)
+            failure = _failure_of(attempt)
         except CancelledError:
             self._count_end(attempt, "cancelled", is_known)
             if is_known:
@@ -235,21 +233,24 @@ class Graph:
                 self._endings.cancel(task)
             return
         except BaseException as error:
-            failure = error
-            failure.__traceback__ = _without_own(failure.__traceback__)
+            failure = _without_own_frames(error)
+        # As the engine counts it: it does not know a value that stands for an exception, or that cannot be read here.
+        self._count_end(attempt, "succeeded" if failure is None else "failed", is_known)
+        if failure is None:
+            try:
+                value = self._value_of(task, attempt, _result_of(attempt), is_known)
+            except BaseException as error:
+                failure = _without_own_frames(error)
         if failure is not None:
             if self.monitor is not None and not is_known:
                 self.monitor.raised(task, attempt, failure)
-            self._count_end(attempt, "failed", is_known)
             self._attempt_failed(task, failure)
+        elif is_known:
+            self._endings.succeed(task, States.memo_done, value)
+        elif task.join:
+            self._joining.join(task, value)
         else:
-            self._count_end(attempt, "succeeded", is_known)
-            if is_known:
-                self._endings.succeed(task, States.memo_done, value)
-            elif task.join:
-                self._joining.join(task, value)
-            else:
-                self._endings.succeed(task, States.exec_done, value)
+            self._endings.succeed(task, States.exec_done, value)
 
     def _count_end(self, attempt: Future[Any], outcome: str, is_known: bool) -> None:
         """Counts the end of an attempt. A shared result of another call does not count."""
@@ -309,21 +310,32 @@ class Graph:
         return _cancel_attempt(attempt, running, grace)
 
 
-def _outcome_of(attempt: Future[Any]) -> tuple[BaseException | None, Any]:
-    """Returns the exception of an attempt, or its value. Raises ``CancelledError``."""
+def _failure_of(attempt: Future[Any]) -> BaseException | None:
+    """Returns the exception of an attempt, if any. Raises ``CancelledError``."""
     if type(attempt) is Future and attempt._state == FINISHED:
         # A thread's future: reading it runs no code of the program, and it does not change any more.
-        return attempt._exception, attempt._result
-    failure = _forked.guarded(attempt.exception)
-    return failure, None if failure is not None else _forked.guarded(attempt.result)
+        return attempt._exception
+    return _forked.guarded(attempt.exception)
 
 
-def _without_own(traceback: TracebackType | None) -> TracebackType | None:
-    """Removes the kernel's own frames from the top of a traceback: they refer to a task, which holds the error."""
+def _result_of(attempt: Future[Any]) -> Any:
+    """Returns the value of an attempt that has no exception."""
+    if type(attempt) is Future:
+        return attempt._result  # as above
+    return _forked.guarded(attempt.result)
+
+
+def _without_own_frames(error: BaseException) -> BaseException:
+    """Removes the kernel's own frames from the top of an exception's traceback: they refer to a task, which holds it.
+
+    Returns the exception.
+    """
     own = (__file__, _forked.__file__)
+    traceback = error.__traceback__
     while traceback is not None and traceback.tb_frame.f_code.co_filename in own:
         traceback = traceback.tb_next
-    return traceback
+    error.__traceback__ = traceback
+    return error
 
 
 def _cancel_attempt(attempt: Future[Any], running: bool, grace: float) -> bool:
