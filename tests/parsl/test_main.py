@@ -190,6 +190,24 @@ def test_each_call_counts_once_whatever_its_attempts_were(
     ]
 
 
+#: A mistake that Parsl's configuration accepts, and only the kernel sees.
+MISTAKE = """
+import sys
+import parsl
+from parsl import Config
+from parsl.executors import ThreadPoolExecutor
+
+parsl.load(Config(executors=[ThreadPoolExecutor()], run_dir=sys.argv[1], strategy="simpel"))
+"""
+
+
+def test_a_strategy_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    done = _run(tmp_path, program=MISTAKE)
+    assert done.returncode == 1
+    assert "TypeError: strategy must be one of ('simple', " in done.stderr
+    assert "not 'simpel'" in done.stderr
+
+
 #: The example of Parsl's documentation: an estimate of pi, of which each part is an app with futures as arguments.
 PI = """
 import parsl

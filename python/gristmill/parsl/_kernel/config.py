@@ -129,11 +129,8 @@ class Config(RepresentationMixin):
         twice = sorted({label for label in labels if labels.count(label) > 1})
         if twice:
             refuse(f"Executors must have unique labels; used twice: {', '.join(twice)}")
-        for name, choices in _CHOSEN.items():
-            value = getattr(self, name)
-            # ``in`` is safe for texts only: arrays compare item by item.
-            if not isinstance(value, (str, type(None))) or value not in choices:
-                raise TypeError(f"{name} must be one of {choices}, not {shown(value)}")
+        for name in _CHOSEN:
+            check_choice(self, name)
         if self.task_limit is not None and not _is_count(self.task_limit):
             raise TypeError(f"task_limit must be a number of tasks, not {shown(self.task_limit)}")
         self.validate_usage_tracking(self.usage_tracking)
@@ -161,6 +158,14 @@ class Config(RepresentationMixin):
         _options.seconds("strategy_period", self.strategy_period)
         if not _options.is_infinite(self.max_idletime):
             _options.seconds("max_idletime", self.max_idletime)
+
+
+def check_choice(config: Any, name: str) -> None:
+    """Raises ``TypeError`` if a field of a configuration has none of the values that it may have."""
+    value, choices = getattr(config, name), _CHOSEN[name]
+    # ``in`` is safe for texts only: arrays compare item by item.
+    if not isinstance(value, (str, type(None))) or value not in choices:
+        raise TypeError(f"{name} must be one of {choices}, not {shown(value)}")
 
 
 def _executors(executors: Any) -> tuple[Any, ...]:

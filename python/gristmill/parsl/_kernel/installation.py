@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from gristmill.parsl._kernel.apps import PythonApp
+from gristmill.parsl._kernel.config import check_choice
 from gristmill.parsl._kernel.futures import AppFuture, DataFuture
 from gristmill.parsl._kernel.kernel import DataFlowKernel
 from gristmill.parsl._kernel.parsl_detection import is_parsl_installed, need
@@ -62,6 +63,8 @@ def _kernel_type(engine: bool, max_workers: int | None) -> type:
         theirs = theirs.__mro__[2]
 
     def __init__(self: Any, config: Any) -> None:
+        # Parsl's own configuration leaves it to the kernel.
+        check_choice(config, "strategy")
         if engine:
             _run_on_engine(config, max_workers)
         DataFlowKernel.__init__(self, config)
