@@ -190,6 +190,39 @@ def test_each_call_counts_once_whatever_its_attempts_were(
     ]
 
 
+#: An app that waits for something of its own, which was cancelled.
+CANCELLED_INSIDE = """
+import sys
+import parsl
+from parsl import Config, python_app
+from parsl.executors import ThreadPoolExecutor
+
+
+@python_app
+def inner(inputs=[]):
+    from concurrent.futures import CancelledError
+
+    raise CancelledError("inner")
+
+
+if __name__ == "__main__":
+    executors = [ThreadPoolExecutor()]
+    config = Config(executors=executors, run_dir=sys.argv[1], initialize_logging=False, retries=1)
+    with parsl.load(config):
+        for call in (inner(), inner(inputs=[1])):
+            print(repr(call.exception()), call.cancelled(), call.task_status())
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--engine", "--workers", "1")])
+def test_a_call_that_raises_cancelled_error_has_failed(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    done = _run(tmp_path, *options, program=CANCELLED_INSIDE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["CancelledError('inner') False failed"] * 2
+
+
 #: A mistake that Parsl's configuration accepts, and only the kernel sees.
 MISTAKE = """
 import sys
