@@ -51,11 +51,7 @@ impl Inner {
             }
             TaskLocation::Demanding { demand, ahead, taken, is_there } => {
                 let text = format!("{who} waits for {}; {} before it", needs(&demand), are(ahead));
-                if !taken.is_none() {
-                    return format!("{text}. Running tasks have {} that it needs", kinds(&taken));
-                }
-                let able = if is_there { "" } else { " No connected node has so much." };
-                format!("{text}.{able} {}", self.why_no_worker(failures))
+                format!("{text}. {}", self.why_not_enough(&taken, is_there, failures))
             }
             TaskLocation::InContext { context, ahead, workers } => {
                 let workers = workers + self.workers_elsewhere(context);
@@ -101,6 +97,20 @@ impl Inner {
                 "the task has ended, and the program has taken its result".to_owned()
             }
         }
+    }
+
+    /// Returns the reason why what a task needs is not free. `taken` is the part of it that running tasks have.
+    fn why_not_enough(
+        &self,
+        taken: &ResourceRequest,
+        is_there: bool,
+        failures: &[(String, String)],
+    ) -> String {
+        if !taken.is_none() {
+            return format!("Running tasks have {} that it needs", kinds(taken));
+        }
+        let able = if is_there { "" } else { "No connected node has so much. " };
+        format!("{able}{}", self.why_no_worker(failures))
     }
 
     /// Adds the state of the nodes if only nodes have workers.
