@@ -21,10 +21,10 @@ from stage import Script
 pytestmark = pytest.mark.interpreter
 
 
-def resident_kib(kind: str = "VmRSS") -> int:
-    """Returns the resident memory of this process, KiB: all, or of one kind, such as `RssAnon`, memory of its own alone."""
+def resident_kib() -> int:
+    """Returns the resident memory that this process shares with no other, KiB."""
     for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{kind}:"):
+        if line.startswith("RssAnon:"):
             return int(line.split()[1])
     raise AssertionError("the kernel does not say")
 
