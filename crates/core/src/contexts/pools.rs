@@ -197,13 +197,22 @@ impl Core {
         with.retain(|&index| index != NONE && !self.is_stuck(index));
         with.sort_unstable();
         with.dedup();
-        let waiting = self.could_have_their_turn().filter(|index| !with.contains(index));
+        // What no worker can run is due no resources that workers with a context could have.
+        let could_run = self.has_plain_worker() || !self.starts.are_unlikely(&self.config);
+        let waiting =
+            self.could_have_their_turn().filter(|index| could_run && !with.contains(index));
         let needs = |index: u32| ResourceRequest { cores: 0, ..self.demand(index) };
         let mut demands: Vec<ResourceRequest> = with.iter().map(|&index| needs(index)).collect();
         demands.retain(|demand| !demand.is_none());
         let live = u32::try_from(demands.len()).unwrap_or(u32::MAX);
         demands.extend(waiting.map(needs).filter(|demand| !demand.is_none()));
         (demands, live)
+    }
+
+    /// Returns true if a worker without a context is up.
+    fn has_plain_worker(&self) -> bool {
+        let is_up = |slot: &Slot| slot.has_process() && slot.state != SlotState::Starting;
+        self.live_slots().iter().any(|slot| slot.context == PLAIN && is_up(slot))
     }
 
     fn plain_pool(&self) -> Pool {

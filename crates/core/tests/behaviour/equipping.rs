@@ -260,6 +260,49 @@ fn what_a_task_has_that_no_worker_can_run_goes_to_a_context_whose_workers_may_co
 }
 
 #[test]
+fn what_a_task_is_due_that_no_worker_can_run_goes_to_a_context_that_was_served_later() {
+    let supply = Supply { memory: 100, gpus: 0 };
+    let mut engine = starting(Config { workers: 1, spare_max: 0, supply, ..Config::default() });
+    define(&mut engine, MODEL, ResourceRequest { memory: 50, ..ResourceRequest::NONE });
+    engine.port.contexts.clear();
+    let first = submit_in(&mut engine, MODEL);
+    let failure = StartFailure { text: "no process".into(), permanent: false, is_expiry: false };
+    let mut waiting = None;
+    for _ in 0..100 {
+        engine.pass(1_000_000_000);
+        engine.core.audit();
+        for slot in std::mem::take(&mut engine.port.retired) {
+            engine.lose(slot);
+        }
+        for slot in std::mem::take(&mut engine.port.spawned) {
+            if engine.port.contexts.last() == Some(&MODEL) {
+                engine.up(slot);
+            } else {
+                engine.core.slot_failed(
+                    SlotId(slot),
+                    failure.clone(),
+                    engine.now,
+                    &mut engine.port,
+                );
+            }
+        }
+        if engine.is_sent(first) {
+            let _outcome = engine.answer(first, Returned);
+            let all = ResourceRequest { memory: 100, ..ResourceRequest::NONE };
+            let _due = submit(&mut engine, all);
+            // The task that is due all memory does not begin to gather: others come first.
+            let _first = engine.submit_with(TaskOptions { priority: 1, ..TaskOptions::default() });
+            engine.lose(0);
+            waiting = Some(submit_in(&mut engine, MODEL));
+        }
+        if waiting.is_some_and(|task| engine.is_sent(task)) {
+            return;
+        }
+    }
+    panic!("workers without the context fail again and again, and none is started with it");
+}
+
+#[test]
 fn tasks_that_would_fit_beside_a_context_do_not_let_larger_ones_past_it() {
     let mut engine = equipped(4);
     define(&mut engine, MODEL, ResourceRequest { gpus: 500, ..ResourceRequest::NONE });
