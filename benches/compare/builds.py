@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,14 @@ def resolve(name: str) -> str:
     return done.stdout.strip()
 
 
+def _newer(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
+    """Returns a member of an archive that is newer than all builds.
+
+    Cargo takes a source for unchanged if it is older than the last build, which may be that of another commit.
+    """
+    return tarfile.data_filter(member, folder).replace(mtime=time.time())
+
+
 def build(name: str) -> Build:
     """Builds a commit, if it is not built already."""
     commit = resolve(name)
@@ -55,6 +64,6 @@ def build(name: str) -> Build:
         ["git", "archive", commit], cwd=machine.ROOT, capture_output=True, check=True
     )
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
-        files.extractall(made.tree, filter="data")
+        files.extractall(made.tree, filter=_newer)
     wheel.unpacked(made.tree, folder, FOLDER / "target")
     return made
