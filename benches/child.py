@@ -20,10 +20,11 @@ def main() -> int:
     parser.add_argument("--into", type=Path, required=True)
     parser.add_argument("--ours", required=True)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--alone", action="store_true")
     options = parser.parse_args()
     # Peers fork with running threads and leave files open. Their warnings are irrelevant here.
     warnings.simplefilter("ignore")
-    settings = Settings(quick=options.quick, ours=options.ours)
+    settings = Settings(quick=options.quick, ours=options.ours, is_alone=options.alone)
     try:
         recording = ROWS[options.row].measure(options.block, settings)
     except Unavailable as reason:

@@ -27,6 +27,8 @@ class Settings:
 
     quick: bool = False
     ours: str = "gristmill"
+    #: True to measure no peer that is not part of Python.
+    is_alone: bool = False
 
     @property
     def sample_s(self) -> float:

@@ -98,15 +98,20 @@ def test_a_valgrind_that_cannot_run_the_engine_is_named(
         monkeypatch.setenv("PATH", str(path))
         with pytest.raises(OSError, match=said):
             instructions.Counter().check(build)
-        assert comparing.counted(["submit"], build, build) == []
+        assert list(comparing.counted(["submit"], build, build)) == []
         assert "instructions are not counted" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("key", ["submit", "call", "map", "chain", "memory", "first"])
 def test_a_row_is_compared_without_peers(key: str) -> None:
-    assert comparing.block_of(ROWS[key]).name == "alone"
-    comparison = comparing.Comparison(ROWS[key], None, None)  # type: ignore[arg-type]
-    assert comparison.better
+    assert [block.name for block in comparing.blocks_of(ROWS[key])] == ["alone"]
+
+
+@pytest.mark.parametrize("key", ROWS)
+def test_each_row_has_something_to_compare(key: str) -> None:
+    for block in comparing.blocks_of(ROWS[key]):
+        comparison = comparing.Comparison(ROWS[key], block, None, None)  # type: ignore[arg-type]
+        assert comparison.better, block.name
 
 
 def test_an_unknown_commit_and_an_unknown_row_are_named() -> None:

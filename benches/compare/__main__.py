@@ -5,6 +5,8 @@ import json
 import random
 import sys
 import tempfile
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,7 +17,8 @@ from benches.compare import instructions
 from benches.compare.builds import Build, build
 from benches.compare.counted_tasks import PROGRAMS
 from benches.compare.ratios import Estimate, estimate, gains
-from benches.model import ALONE, Better, Block, Row, Settings
+from benches.engines import PEERS
+from benches.model import ALONE, Better, Block, Row, Settings, Unavailable
 from benches.rows import GROUPS, ROWS
 from gristmill import instruments
 
@@ -23,15 +26,15 @@ PAIRS, PAIRS_MAX = 25, 100
 
 
 class Comparison:
-    """A row measured on two builds: for each series the samples of base, head, and head once more."""
+    """A block of a row measured on two builds: for each series the samples of base, head, and head once more."""
 
     SIDES = ("base", "head", "again")
 
-    def __init__(self, row: Row, base: Build, head: Build) -> None:
+    def __init__(self, row: Row, block: Block, base: Build, head: Build) -> None:
         self.row = row
         self.builds = {"base": base, "head": head, "again": head}
         self.better: dict[str, Better] = {}
-        self.block = block_of(row)
+        self.block = block
         for line in row.lines():
             if line.block == self.block.name and line.ours:
                 self.better[line.ours] = line.better
@@ -50,20 +53,23 @@ class Comparison:
             print(f"{self.row.key}: pair {number + 1} of {pairs}", file=sys.stderr)
 
     def _series(self, side: str) -> dict[str, list[float]]:
-        """Measures one build once, by the rows of its own commit; returns its series."""
-        measured = self.builds[side]
+        """Measures one build once, by the rows of head; returns its series.
+
+        Raises ``Unavailable`` if a series cannot be measured.
+        """
+        measured, rows = self.builds[side], self.builds["head"].tree
         with tempfile.TemporaryDirectory(prefix="gb-", ignore_cleanup_errors=True) as folder:
             into = Path(folder, "recording.json")
             command = [sys.executable, "-m", "benches.child", self.row.key, self.block.name]
-            command += ["--into", str(into), "--ours", engines.OURS, "--quick"]
+            command += ["--into", str(into), "--ours", engines.OURS, "--quick", "--alone"]
             reason = run_block(
-                command, self.block.timeout_s, Path(folder), measured.tree, measured.environment()
+                command, self.block.timeout_s, Path(folder), rows, measured.environment()
             )
             found: dict[str, Any] = (
                 json.loads(into.read_text()) if into.exists() else {"missing": {"*": reason}}
             )
         if found["missing"]:
-            raise SystemExit(f"{measured.commit}: {self.row.key}: {found['missing']}")
+            raise Unavailable(f"{measured.commit}: {', '.join(found['missing'].values())}")
         series: dict[str, list[float]] = found["series"]
         return series
 
@@ -80,46 +86,48 @@ class Comparison:
         return all(self.estimates(key)[0].verdict != "not resolved" for key in self.better)
 
 
-def block_of(row: Row) -> Block:
-    """Returns the block that measures our engine with as little beside it as the row allows."""
-    blocks = {block.name: block for block in row.blocks(Settings(quick=True))}
-    for name in (ALONE, "ppe", "pool"):
-        if name in blocks:
-            return blocks[name]
-    raise SystemExit(f"{row.key}: each block needs a peer that is not part of Python")
+def blocks_of(row: Row) -> list[Block]:
+    """Returns the blocks that measure our engine: all of them, or one if they differ only by the peer."""
+    with_ours = {line.block for line in row.lines() if line.ours}
+    all_blocks = row.blocks(Settings(quick=True, is_alone=True))
+    blocks = {block.name: block for block in all_blocks if block.name in with_ours}
+    if not all(name == ALONE or name in PEERS for name in blocks):
+        return list(blocks.values())
+    order = [ALONE, *PEERS]
+    return [blocks[min(blocks, key=order.index)]]
 
 
-def compare(row: Row, base: Build, head: Build, pairs: int) -> list[tuple[str, ...]]:
+def compare(row: Row, base: Build, head: Build, pairs: int) -> Iterator[tuple[str, ...]]:
     """Measures a row; returns a line of the table for each series."""
-    comparison = Comparison(row, base, head)
-    comparison.measure(pairs)
-    if not comparison.is_resolved() and pairs < PAIRS_MAX:
-        comparison.measure(PAIRS_MAX - pairs)
-    lines: list[tuple[str, ...]] = []
-    for key in comparison.better:
-        found, same = comparison.estimates(key)
-        lines.append((f"{row.key} {key}", str(same), str(found), found.verdict))
-    return lines
+    for block in blocks_of(row):
+        name = row.key if block.name == ALONE or block.name in PEERS else f"{row.key} {block.name}"
+        comparison = Comparison(row, block, base, head)
+        try:
+            comparison.measure(pairs)
+            if not comparison.is_resolved() and pairs < PAIRS_MAX:
+                comparison.measure(PAIRS_MAX - pairs)
+        except Unavailable as reason:
+            yield (name, "", "", f"not measured: {reason}")
+            continue
+        for key in comparison.better:
+            found, same = comparison.estimates(key)
+            yield (f"{name} {key}", str(same), str(found), found.verdict)
 
 
-def counted(keys: list[str], base: Build, head: Build) -> list[tuple[str, ...]]:
+def counted(keys: list[str], base: Build, head: Build) -> Iterator[tuple[str, ...]]:
     """Counts the instructions of rows; returns a line of the table for each, or none where they cannot be counted."""
     if not keys:
-        return []
+        return
     try:
         counter = instructions.Counter()
         counter.check(head)
     except OSError as error:
         print(error, file=sys.stderr)
-        return []
-    lines: list[tuple[str, ...]] = []
+        return
     builds = dict(zip(Comparison.SIDES, (base, head, head), strict=True))
     for key in keys:
         found, same = instructions.compare(counter, key, builds)
-        lines.append(
-            (f"{key} instructions", str(same), str(found), instructions.verdict(found, same))
-        )
-    return lines
+        yield (f"{key} instructions", str(same), str(found), instructions.verdict(found, same))
 
 
 def main() -> int:
@@ -140,18 +148,22 @@ def main() -> int:
         base, head = build(options.commit), build("HEAD")
     except ValueError as error:
         parser.error(str(error))
-    lines = [line for key in keys for line in compare(ROWS[key], base, head, options.pairs)]
-    lines += counted([key for key in keys if key in PROGRAMS], base, head)
     print(
         f"{base.commit} -> {head.commit}; above 1 is better; median ratio of pairs [95 % interval]"
     )
-    heading = ("row", "A/A", "compared", "verdict")
-    widths = [max(len(line[place]) for line in [heading, *lines]) for place in range(len(heading))]
-    for line in [heading, *lines]:
-        print(
-            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-        )
-    return 1 if any(line[-1] == "WORSE" for line in lines) else 0
+    print_line("row", "A/A", "compared", "verdict")
+    is_worse = False
+    measured = (line for key in keys for line in compare(ROWS[key], base, head, options.pairs))
+    in_instructions = counted([key for key in keys if key in PROGRAMS], base, head)
+    for line in chain(measured, in_instructions):
+        print_line(*line)
+        is_worse |= line[-1] == "WORSE"
+    return 1 if is_worse else 0
+
+
+def print_line(row: str, same: str, found: str, verdict: str) -> None:
+    """Prints a line of the table as soon as it is known."""
+    print(f"{row:28}  {same:20}  {found:20}  {verdict}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """One client, four nodes with one worker each, over TCP: ours against each peer on the same nodes."""
 
+from contextlib import ExitStack
 from typing import ClassVar
 
 from benches.engines import PEERS
-from benches.harness import alternate
+from benches.harness import Measure, alternate
 from benches.model import Better, Block, Goal, Line, Recording, Row, Settings
-from benches.nodes.sides import booted, side
+from benches.nodes.sides import Side, booted, side
 
 NODES = 4
 
@@ -39,20 +40,25 @@ class NodesRow(Row):
 
     def measure(self, block: str, settings: Settings) -> Recording:
         recording = Recording(parameters={"nodes": NODES, "workers per node": 1})
-        with (
-            booted(NODES) as cluster,
-            side(cluster, block, self.work, settings) as peer,
-            side(cluster, settings.ours, self.work, settings) as ours,
-        ):
-            for key, one in (("ours", ours), ("peer", peer)):
+        names = {"ours": settings.ours}
+        if not settings.is_alone:
+            names["peer"] = block
+        measures: list[Measure] = []
+        with ExitStack() as stack:
+            cluster = stack.enter_context(booted(NODES))
+            for key, name in reversed(names.items()):
+                one = stack.enter_context(side(cluster, name, self.work, settings))
                 recording.parameters.update(
                     {f"{key} {name}": value for name, value in one.parameters.items()}
                 )
-            series = alternate(
-                settings, lambda: {"ours": ours.sample()}, lambda: {"peer": peer.sample()}
-            )
-        recording.add(self.unit, series)
+                measures.insert(0, sampler(key, one))
+            recording.add(self.unit, alternate(settings, *measures))
         return recording
+
+
+def sampler(key: str, one: Side) -> Measure:
+    """Makes the measurement of a side."""
+    return lambda: {key: one.sample()}
 
 
 class FloodRow(NodesRow):
