@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import gristmill
-from gristmill import Executor, TaskTimeoutError, WorkerLostError, on, parsl
+from gristmill import Executor, StartError, TaskTimeoutError, WorkerLostError, on, parsl
 from gristmill.native import InOut, Library, LibraryError, Out, include
 
 from compiled import Compile, compile_library, library
@@ -141,16 +141,44 @@ extern "C" uint32_t throwing(void *, uint32_t, void *) { throw std::runtime_erro
 """
 
 
+def nested_call(function: Any, data: bytes) -> Any:
+    """Calls a function in a task of this task, which runs in this worker while the task waits."""
+    return gristmill.current_executor().submit(function, data).result()
+
+
+def mapped_call(executor: Executor, function: Any) -> BaseException | None:
+    """Calls a function in a map that gives each worker several calls at once."""
+    try:
+        list(executor.map(function, [b""] * 200))
+    except WorkerLostError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("place", ["task", "map", "nested"])
 def test_an_exception_that_leaves_a_function_costs_its_own_task(
-    compile_library: Compile,
+    compile_library: Compile, place: str
 ) -> None:
     throwing = Library(compile_library(THROWING, suffix=".cc"))["throwing"]
     with Executor(1) as executor:
-        error = executor.submit(throwing, b"").exception()
+        if place == "map":
+            error = mapped_call(executor, throwing)
+        elif place == "nested":
+            error = executor.submit(nested_call, throwing, b"").exception()
+        else:
+            error = executor.submit(throwing, b"").exception()
         assert executor.submit(abs, -1).result() == 1
     assert isinstance(error, WorkerLostError)
-    assert "(libown.so:throwing) was lost" in str(error)
+    assert "throwing) was lost" in str(error)
     assert "SIGABRT" in str(error)
+    assert "what():  no" in str(error)
+
+
+def test_an_exception_that_leaves_an_initializer_says_what_it_is(compile_library: Compile) -> None:
+    throwing = Library(compile_library(THROWING, suffix=".cc"))["throwing"]
+    with Executor(1, initializer=throwing, initargs=(b"",)) as executor:
+        error = executor.submit(abs, -1).exception()
+    assert isinstance(error, StartError)
     assert "what():  no" in str(error)
 
 

@@ -32,7 +32,6 @@ use crate::known_functions::{Callable, Known, KnownFunctions, UnloadedFunction};
 use crate::loading::Loading;
 use crate::object::Owned;
 use crate::output;
-use crate::throw_barrier::under_barrier;
 
 /// The exception of a failed call. It is boxed, so that a successful result is only a word to move.
 struct Failure(PyErr);
@@ -458,7 +457,7 @@ impl Callee for PythonCallee {
     fn call(&self, call: &TaskCall<'_>, out: &mut Vec<u8>) -> Reply {
         #[expect(clippy::cast_possible_truncation, reason = "marks are the low half")]
         let outer = self.mark.as_ref().map(|mark| mark.set(call.sequence as u32));
-        let reply = under_barrier(|| Python::attach(|py| self.reply_to(py, call, out)));
+        let reply = Python::attach(|py| self.reply_to(py, call, out));
         if let (Some(mark), Some(outer)) = (&self.mark, outer) {
             mark.restore(outer);
         }

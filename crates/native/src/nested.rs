@@ -30,6 +30,7 @@ use crate::function::FunctionTable;
 use crate::object::tuple_items;
 use crate::parents::ParentIndices;
 use crate::raw::optional_seconds;
+use crate::throw_barrier::under_barrier;
 
 pub use self::context::{NestedContext, nested_define_context};
 
@@ -358,7 +359,8 @@ fn wait(
     done: &mut dyn FnMut() -> bool,
 ) -> PyResult<bool> {
     let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    match worker.wait(mode, end, done).map_err(broken)? {
+    // Tasks run meanwhile, and this function's caller catches what unwinds.
+    match under_barrier(|| worker.wait(mode, end, done)).map_err(broken)? {
         WaitEnd::Done => Ok(true),
         WaitEnd::TimedOut => Ok(false),
         WaitEnd::Raised => Err(PyErr::fetch(py)),

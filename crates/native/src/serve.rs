@@ -15,6 +15,7 @@ use pyo3::types::PyBytes;
 
 use crate::callee::PythonCallee;
 use crate::interrupt::set_running;
+use crate::throw_barrier::under_barrier;
 
 /// Makes this new process a worker: bound to its keeper, in a session of its own, writing to its stderr pipe.
 #[pyfunction]
@@ -66,13 +67,13 @@ pub fn serve(
     let worker = Rc::new(Worker::new(ends, arena, callee, options));
     crate::nested::set_worker(&worker);
     set_running(Some(worker.running()));
-    let failure: Option<String> = initialize.call0()?.extract()?;
+    let failure: Option<String> = under_barrier(|| initialize.call0())?.extract()?;
     worker.callee().finish_output(py)?;
     worker.announce(failure.as_deref()).map_err(|error| broken(error.to_string()))?;
     if failure.is_some() {
         return Ok(());
     }
-    worker.run().map_err(|error| broken(error.to_string()))
+    under_barrier(|| worker.run()).map_err(|error| broken(error.to_string()))
 }
 
 /// Sets up the mark of this worker's tasks, in the environment and in Python's copy of it.

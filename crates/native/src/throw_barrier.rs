@@ -62,15 +62,25 @@ unsafe extern "C-unwind" fn run_or_abort(call: *mut c_void) {
     std::mem::forget(ends);
 }
 
-// Assembly, for the lack of unwinding tables: a search for a handler ends at a frame without them. Its frame pointer
-// still leads debuggers and profilers on.
+/// Defines `gristmill_call_under_barrier` by its instructions. It is assembly for the lack of unwinding tables: a search for a
+/// handler ends at a frame without them. Its frame pointer still leads debuggers and profilers on.
+macro_rules! barrier_of {
+    ($($instruction:literal),+ $(,)?) => {
+        std::arch::global_asm!(
+            ".pushsection .text.gristmill_call_under_barrier, \"ax\", @progbits",
+            ".hidden gristmill_call_under_barrier",
+            ".globl gristmill_call_under_barrier",
+            ".type gristmill_call_under_barrier, @function",
+            "gristmill_call_under_barrier:",
+            $($instruction,)+
+            ".size gristmill_call_under_barrier, . - gristmill_call_under_barrier",
+            ".popsection",
+        );
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(
-    ".pushsection .text.gristmill_call_under_barrier, \"ax\", @progbits",
-    ".hidden gristmill_call_under_barrier",
-    ".globl gristmill_call_under_barrier",
-    ".type gristmill_call_under_barrier, @function",
-    "gristmill_call_under_barrier:",
+barrier_of!(
     "push rbp",
     "mov rbp, rsp",
     "mov rax, rdi",
@@ -78,17 +88,10 @@ std::arch::global_asm!(
     "call rax",
     "pop rbp",
     "ret",
-    ".size gristmill_call_under_barrier, . - gristmill_call_under_barrier",
-    ".popsection",
 );
 
 #[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(
-    ".pushsection .text.gristmill_call_under_barrier, \"ax\", @progbits",
-    ".hidden gristmill_call_under_barrier",
-    ".globl gristmill_call_under_barrier",
-    ".type gristmill_call_under_barrier, @function",
-    "gristmill_call_under_barrier:",
+barrier_of!(
     "stp x29, x30, [sp, #-16]!",
     "mov x29, sp",
     "mov x2, x0",
@@ -96,8 +99,6 @@ std::arch::global_asm!(
     "blr x2",
     "ldp x29, x30, [sp], #16",
     "ret",
-    ".size gristmill_call_under_barrier, . - gristmill_call_under_barrier",
-    ".popsection",
 );
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

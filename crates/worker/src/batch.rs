@@ -49,18 +49,15 @@ impl<C: Callee> Worker<C> {
             let reply = self.call(task, &call, out)?;
             loading += self.callee.take_loading();
             self.callee.settle_output(0);
-            self.write_result(reply, out)?;
+            self.write_result(reply, out, started)?;
             done += 1;
         }
-        self.settle_all();
+        let ended = if done > 0 { ticks() } else { started };
+        self.callee.settle_output(ended.saturating_sub(started));
         let answer = OutboundAnswer {
             frame: &task.frame,
             sequence: task.sequence,
-            times: Times {
-                claimed: task.claimed,
-                started: started + loading,
-                ended: if done > 0 { ticks() } else { started },
-            },
+            times: Times { claimed: task.claimed, started: started + loading, ended },
             verdict: if done > 0 { Verdict::Returned } else { Verdict::Skipped },
             payload: &[],
             is_arena: false,
@@ -76,21 +73,18 @@ impl<C: Callee> Worker<C> {
     #[cold]
     fn wake_client(&self, published_at: &mut u64) {
         let now = ticks();
-        if now.saturating_sub(*published_at) > self.options.result_rest {
-            self.settle_all();
+        let since = now.saturating_sub(*published_at);
+        if since > self.options.result_rest {
+            self.callee.settle_output(since);
             answer::publish_results(&mut self.ends.borrow_mut());
             *published_at = now;
         }
     }
 
-    /// Waits until the output of all calls so far is out. The calls of a batch are not timed one by one.
-    fn settle_all(&self) {
-        self.callee.settle_output(u64::MAX);
-    }
-
-    /// Completes the frame of a result whose payload is already appended, and writes the result.
+    /// Completes the frame of a result whose payload is already appended, and writes the result. The batch runs since
+    /// `started`.
     #[inline]
-    fn write_result(&self, reply: Reply, result: &mut [u8]) -> Result<(), WorkerEnd> {
+    fn write_result(&self, reply: Reply, result: &mut [u8], started: u64) -> Result<(), WorkerEnd> {
         let payload = if reply.arena { PayloadKind::Arena } else { PayloadKind::Inline };
         let payload_size = result.len() - ResultFrame::SIZE;
         let payload_size = u16::try_from(payload_size).map_err(|_| WorkerEnd::Results)?;
@@ -104,13 +98,13 @@ impl<C: Callee> Worker<C> {
             return Ok(());
         }
         drop(ends);
-        self.begin_record(result)
+        self.begin_record(result, started)
     }
 
     /// Writes a result into a new record, which publishes the results in front of it.
     #[cold]
-    fn begin_record(&self, result: &[u8]) -> Result<(), WorkerEnd> {
-        self.settle_all();
+    fn begin_record(&self, result: &[u8], started: u64) -> Result<(), WorkerEnd> {
+        self.callee.settle_output(ticks().saturating_sub(started));
         answer::write_result(&mut self.ends.borrow_mut(), result)
     }
 }
