@@ -13,7 +13,7 @@ use crate::{Core, NONE, Status};
 pub enum CancelMode {
     /// Cancels the task if it has not started. The answer is final: a task that may run is left alone.
     Unstarted,
-    /// Interrupts the task if it runs, and kills its worker if the task still runs `grace_ns` later.
+    /// Interrupts the task if it runs, and kills its worker if the task still runs `grace_ns` later: at once if this is 0.
     Running {
         /// Time from the interrupt to the kill, ns; `None` is the task's own grace.
         grace_ns: Option<u64>,
@@ -139,12 +139,15 @@ impl Core {
         port.stop_at_peer(self.peer_of(index), task, self.tasks[index].attempt, grace_ns);
     }
 
-    /// Interrupts the running attempt and starts its grace.
+    /// Interrupts the running attempt and starts its grace. Without a grace the attempt is not interrupted: it could end in
+    /// the time until the kill, or not, and would spare its worker by luck.
     pub(crate) fn interrupt(&mut self, index: u32, port: &mut impl Port) {
         let task = &self.tasks[index];
         let (slot, extra) = (usize::from(task.slot), task.extra);
-        port.interrupt(slot_id(slot), self.slots[slot].sequence(task.sequence));
         let grace_ns = self.extras[extra].grace_ns;
+        if grace_ns > 0 {
+            port.interrupt(slot_id(slot), self.slots[slot].sequence(task.sequence));
+        }
         self.extras[extra].check_at = self.now.saturating_add(grace_ns);
         self.arm(index);
     }

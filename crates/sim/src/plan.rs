@@ -6,7 +6,7 @@ use gristmill_wire::ResourceRequest;
 use crate::capacity::EngineCapacity;
 use crate::contexts::ContextPlan;
 use crate::memory::SimMemory;
-use crate::random::{SeededRandom, pick};
+use crate::random::{SeededRandom, draw_grace, pick};
 use crate::worker::Course;
 
 /// Longest run of a task that ends by itself, nanoseconds.
@@ -168,7 +168,7 @@ impl Plan {
         Some(TaskOptions {
             timeout_ns: random.chance(40).then(|| 1 + random.below(3_000_000)),
             deadline_ns: random.chance(20).then(|| now + random.below(4_000_000)),
-            grace_ns: random.chance(30).then(|| random.below(2_000_000)),
+            grace_ns: random.chance(30).then(|| draw_grace(random, 2_000_000)),
             budgets: Some(Budgets { retries, loss_retries, timeout_retries }),
             priority: i32::try_from(random.below(5)).expect("small") - 2,
             demand,

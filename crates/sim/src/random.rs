@@ -36,6 +36,12 @@ impl SeededRandom {
     }
 }
 
+/// Draws the time between the interrupt of a task and the kill of its worker, less than `limit` ns: none in one of five cases.
+pub(crate) const fn draw_grace(random: &mut SeededRandom, limit: u64) -> u64 {
+    let quarter = limit / 4;
+    random.below(limit + quarter).saturating_sub(quarter)
+}
+
 /// Draws one of `from`.
 pub(crate) fn pick<T: Copy>(random: &mut SeededRandom, from: &[T]) -> T {
     from[random.index(from.len())]

@@ -9,7 +9,7 @@ use crate::drive::{Drive, why};
 use crate::fairness::Watch;
 use crate::plan::Plan;
 use crate::precedence::Precedence;
-use crate::random::SeededRandom;
+use crate::random::{SeededRandom, draw_grace};
 use crate::world::SimWorld;
 
 /// Number of steps after which a seed counts as hanging: the longest one needs a tenth.
@@ -236,7 +236,7 @@ impl Simulation {
             return false;
         }
         let number = self.random.index(self.world.ledger.len());
-        let grace_ns = self.random.chance(50).then(|| self.random.below(1_000_000));
+        let grace_ns = self.random.chance(50).then(|| draw_grace(&mut self.random, 1_000_000));
         let mode = if self.random.chance(50) {
             CancelMode::Unstarted
         } else {

@@ -62,6 +62,20 @@ fn a_running_task_is_interrupted_then_killed() {
 }
 
 #[test]
+fn a_running_task_without_grace_is_killed_and_not_interrupted() {
+    let mut engine = engine(1);
+    let task = engine.submit();
+    engine.start(task);
+    let mode = CancelMode::Running { grace_ns: Some(0) };
+    assert_eq!(cancel(&mut engine, task, mode), CancelOutcome::Requested);
+    engine.pass(0);
+    assert!(engine.port.interrupted.is_empty(), "it might end in time, and spare its worker");
+    assert_eq!(engine.port.killed, [0]);
+    engine.lose(0);
+    assert_eq!(engine.status(task), Some(Status::Cancelled));
+}
+
+#[test]
 fn an_interrupted_task_is_cancelled_and_its_worker_lives() {
     let mut engine = engine(1);
     let task = engine.submit();

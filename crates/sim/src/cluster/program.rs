@@ -6,7 +6,7 @@ use gristmill_core::{CancelMode, CancelOutcome, Origin, Status};
 use super::client::Client;
 use super::handle::Handle;
 use super::plan::ClusterPlan;
-use crate::random::SeededRandom;
+use crate::random::{SeededRandom, draw_grace};
 
 impl Client {
     /// Does one step of the program; returns false if it has nothing to do.
@@ -142,7 +142,7 @@ impl Client {
 
     fn cancel_some(&mut self, random: &mut SeededRandom) -> bool {
         let Some(number) = self.draw_task(random) else { return false };
-        let grace_ns = random.chance(50).then(|| random.below(1_000_000));
+        let grace_ns = random.chance(50).then(|| draw_grace(random, 1_000_000));
         let mode = if random.chance(50) {
             CancelMode::Unstarted
         } else {
