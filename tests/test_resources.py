@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from gristmill import Executor, GristmillError, ResourceError, _resources
+from gristmill import (
+    Context,
+    ContextResources,
+    Executor,
+    GristmillError,
+    ResourceError,
+    _resources,
+)
 
 import calls
 from stage import Gate
@@ -100,10 +107,23 @@ def test_memory_is_given_once(make_executor: MakeExecutor, gate: Gate) -> None:
     second = large.submit(calls.same, 2)
     said = executor.explain(second)
     assert "waits for a worker and 6 GB of memory; no task is before it" in said
-    assert "Running tasks have memory that it needs" in said
+    assert "Other tasks have memory that it needs" in said
     assert "as many tasks as" not in said, "a worker is idle"
     gate.open()
     assert (first.result(), second.result()) == (None, 2)
+
+
+def test_who_has_the_memory_that_a_task_needs_is_said(
+    make_executor: MakeExecutor, gate: Gate
+) -> None:
+    executor = make_executor(3, memory="10GB")
+    model = Context(dict, resources=ContextResources(memory="6GB"))
+    held = executor.options(context=model).submit(calls.enter, gate.path)
+    gate.wait_entered()
+    late = executor.options(memory="6GB").submit(calls.same, 2)
+    assert "Workers with a context have memory that it needs" in executor.explain(late)
+    gate.open()
+    assert (held.result(), late.result()) == (None, 2)
 
 
 def test_what_can_never_run_is_refused_when_it_is_submitted(make_executor: MakeExecutor) -> None:

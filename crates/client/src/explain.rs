@@ -1,6 +1,6 @@
 //! Explanations of why a task does not run yet, in a few sentences.
 
-use gristmill_core::{PeerStats, SlotState, TaskLocation};
+use gristmill_core::{PeerStats, SlotState, TakenResources, TaskLocation};
 use gristmill_wire::{ContextId, ResourceRequest, SlotId, TaskId, WHOLE_GPU};
 
 use crate::client::Client;
@@ -99,15 +99,15 @@ impl Inner {
         }
     }
 
-    /// Returns the reason why what a task needs is not free. `taken` is the part of it that running tasks have.
+    /// Returns the reason why what a task needs is not free.
     fn why_not_enough(
         &self,
-        taken: &ResourceRequest,
+        taken: &TakenResources,
         is_there: bool,
         failures: &[(String, String)],
     ) -> String {
-        if !taken.is_none() {
-            return format!("Running tasks have {} that it needs", kinds(taken));
+        if let Some(holders) = holders(taken) {
+            return format!("{holders} have {} that it needs", kinds(&taken.demand));
         }
         let able = if is_there { "" } else { "No connected node has so much. " };
         format!("{able}{}", self.why_no_worker(failures))
@@ -232,6 +232,16 @@ fn needs(demand: &ResourceRequest) -> String {
         parts.push(format!("{} of memory", in_bytes(demand.memory)));
     }
     parts.join(" and ")
+}
+
+/// Returns those that have what a task needs.
+const fn holders(taken: &TakenResources) -> Option<&'static str> {
+    match (taken.by_tasks, taken.by_contexts) {
+        (true, true) => Some("Other tasks, and workers with a context,"),
+        (true, false) => Some("Other tasks"),
+        (false, true) => Some("Workers with a context"),
+        (false, false) => None,
+    }
 }
 
 fn kinds(demand: &ResourceRequest) -> &'static str {

@@ -82,8 +82,7 @@ impl Core {
     fn plain_failed(&mut self, failure: StartFailure, port: &mut impl Port) -> bool {
         // A worker with a context cannot run other tasks, but its own tasks are not given up.
         let is_needed = |slot: &Slot| {
-            let is_up = slot.has_process() && slot.state != SlotState::Starting;
-            is_up && (slot.context == PLAIN || slot.in_flight.len > slot.waiting)
+            slot.is_up() && (slot.context == PLAIN || slot.in_flight.len > slot.waiting)
         };
         let goes_on = self.slots.iter().any(is_needed) || self.has_startable_context();
         self.starts.fail(self.now, &self.config, !goes_on);

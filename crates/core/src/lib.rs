@@ -57,7 +57,7 @@ pub use config::{Config, LEAVE_GRACE_NS};
 pub use contexts::ContextOptions;
 pub use demands::pick_near;
 pub use floor::Floor;
-pub use location::TaskLocation;
+pub use location::{TakenResources, TaskLocation};
 pub use machine::Core;
 pub use options::{Budgets, Origin, TaskOptions};
 pub use outcome::{Loss, LossCause, LossReport, StartFailure, Status, TaskOutcome};

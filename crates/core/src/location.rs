@@ -3,8 +3,20 @@
 use gristmill_wire::{ContextId, PeerId, ResourceRequest, SlotId, TaskId};
 
 use crate::contexts::PLAIN;
+use crate::demands::Kinds;
 use crate::task::State;
 use crate::{Core, NONE, Status};
+
+/// GPUs and memory that a task needs and that are in use in this engine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TakenResources {
+    /// The part of the task's demand that is not free.
+    pub demand: ResourceRequest,
+    /// True if other tasks have some of it.
+    pub by_tasks: bool,
+    /// True if workers with a context have some of it. They keep it while they have nothing to do.
+    pub by_contexts: bool,
+}
 
 /// Location of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +39,8 @@ pub enum TaskLocation {
         demand: ResourceRequest,
         /// Demanding tasks that come before it.
         ahead: usize,
-        /// GPUs and memory of it that running tasks of this engine have.
-        taken: ResourceRequest,
+        /// GPUs and memory of it that are in use here.
+        taken: TakenResources,
         /// True if this engine or a peer has all of it, used or free.
         is_there: bool,
     },
@@ -89,11 +101,8 @@ impl Core {
                 let demand = self.demand(index);
                 let is_here = self.config.workers > 0;
                 let is_there = is_here || self.has_able_peer(&demand);
-                let taken = if is_here {
-                    self.demands.claims.short_of(&demand)
-                } else {
-                    ResourceRequest::NONE
-                };
+                let taken =
+                    if is_here { self.taken(index, &demand) } else { TakenResources::default() };
                 let ahead = before.take_while(|&one| one != index).count();
                 TaskLocation::Demanding { demand, ahead, taken, is_there }
             }
@@ -105,7 +114,7 @@ impl Core {
                     && self.config.workers == 0
                 {
                     let is_there = self.has_able_peer(&demand);
-                    let taken = ResourceRequest::NONE;
+                    let taken = TakenResources::default();
                     return TaskLocation::Demanding { demand, ahead, taken, is_there };
                 }
                 let workers = self.staff(context).live;
@@ -125,6 +134,19 @@ impl Core {
             State::Returned => TaskLocation::Returned { peer: PeerId(task.slot) },
             State::Final => TaskLocation::Final(task.status),
             State::Free | State::Promised | State::Loose => TaskLocation::Gone,
+        }
+    }
+
+    /// Returns the part of a task's demand that is in use.
+    fn taken(&self, index: u32, demand: &ResourceRequest) -> TakenResources {
+        let demand = self.demands.claims.short_of(demand);
+        let kinds = Kinds::of(&demand);
+        let has_some = |held: &ResourceRequest| Kinds::besides_places(held).meets(kinds);
+        let mut holders = self.slots.iter().map(|slot| slot.holder);
+        TakenResources {
+            demand,
+            by_tasks: holders.any(|one| one != NONE && one != index && has_some(&self.demand(one))),
+            by_contexts: self.slots.iter().any(|slot| has_some(&slot.demand)),
         }
     }
 

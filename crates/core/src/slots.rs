@@ -129,6 +129,12 @@ impl Slot {
         !matches!(self.state, SlotState::Absent | SlotState::Lent)
     }
 
+    /// Returns true if a process is there and has started.
+    #[inline]
+    pub fn is_up(&self) -> bool {
+        self.has_process() && self.state != SlotState::Starting
+    }
+
     /// Returns true if one more record may be sent, by the slot's state and the usual window.
     #[inline]
     pub fn has_room(&self, config: &Config) -> bool {

@@ -133,7 +133,7 @@ pub trait ContextTelling: LinkPort {
         let (name, file_count) = (&definition.name, definition.files.len());
         let size = name.len() + definition.setup.len();
         let kept = size_of_context(size, file_count);
-        let sizes = match link.check(ENVELOPE_SIZE + size + 32 * file_count) {
+        let sizes = match link.check(ENVELOPE_SIZE + size + size_of::<Digest>() * file_count) {
             Err(excess) => Some(excess.to_string()),
             Ok(()) => (kept > DEFINITIONS_MAX).then(|| above_limit(kept)),
         };

@@ -365,7 +365,7 @@ pub(super) trait InboundWork: LinkHome {
     }
 
     /// Answers a peer's task with a result by name. Returns the peer, if it is still there and was sent the result, and
-    /// whether the result may stay here until the peer requests it.
+    /// true if the peer allows that the result stays here until it requests it.
     fn tell_named_end(
         &mut self,
         task: TaskId,

@@ -197,7 +197,7 @@ impl Core {
         with.retain(|&index| index != NONE && !self.is_stuck(index));
         with.sort_unstable();
         with.dedup();
-        // What no worker can run is due no resources that workers with a context could have.
+        // A task that no worker can run is due none of the resources that workers with a context could have.
         let could_run = self.has_plain_worker() || !self.starts.are_unlikely(&self.config);
         let waiting =
             self.could_have_their_turn().filter(|index| could_run && !with.contains(index));
@@ -211,8 +211,7 @@ impl Core {
 
     /// Returns true if a worker without a context is up.
     fn has_plain_worker(&self) -> bool {
-        let is_up = |slot: &Slot| slot.has_process() && slot.state != SlotState::Starting;
-        self.live_slots().iter().any(|slot| slot.context == PLAIN && is_up(slot))
+        self.live_slots().iter().any(|slot| slot.context == PLAIN && slot.is_up())
     }
 
     fn plain_pool(&self) -> Pool {

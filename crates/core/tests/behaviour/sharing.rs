@@ -1,7 +1,8 @@
 //! Peers that contexts, and tasks without one, share: each context has room there, whatever fills the peers.
 
 use gristmill_core::{
-    Config, ContextOptions, Epoch, Origin, PeerId, PeerOffer, TaskId, TaskLocation, TaskOptions,
+    Config, ContextOptions, Epoch, Origin, PeerId, PeerOffer, TakenResources, TaskId, TaskLocation,
+    TaskOptions,
 };
 use gristmill_wire::ResourceRequest;
 
@@ -233,7 +234,7 @@ fn a_call_that_no_worker_can_run_delays_no_other_call() {
     define(&mut engine, OTHER);
     let stuck = submit_in(&mut engine, MODEL);
     let found = engine.core.location(stuck);
-    let taken = ResourceRequest::NONE;
+    let taken = TakenResources::default();
     assert_eq!(found, TaskLocation::Demanding { demand, ahead: 0, taken, is_there: false });
     assert_eq!(engine.core.idle_capacity(), 1);
     let call = submit_in(&mut engine, OTHER);
