@@ -10,6 +10,9 @@ use super::transport::{BlobConnection, BlobTransport};
 
 /// Time in which both nodes have to prove their identity, nanoseconds. It is short, because the client has the blob as well.
 const HANDSHAKE_NS: u64 = 3_000_000_000;
+/// Longest time in which no bytes come from a connected node, nanoseconds. The node may wait for bytes itself; but if only the
+/// way between the two nodes is cut, neither the system nor the client notices.
+const SILENT_NS: u64 = 60_000_000_000;
 /// Chunks of one blob that are handled before others have their turn.
 const TURN: usize = 8;
 
@@ -19,6 +22,8 @@ struct Fetch<L> {
     connection: L,
     /// Address that the blob is fetched from, for messages.
     address: String,
+    /// Time at which bytes came last, or the connection was begun, ns.
+    last_ns: u64,
 }
 
 /// Blobs that are fetched from other nodes.
@@ -51,7 +56,7 @@ impl<L: BlobConnection> Fetches<L> {
     ) -> Result<(), String> {
         self.cease(name.digest);
         let connection = transport.connect(&address, now + HANDSHAKE_NS)?;
-        self.fetches.insert(name.digest, Fetch { name, connection, address });
+        self.fetches.insert(name.digest, Fetch { name, connection, address, last_ns: now });
         Ok(())
     }
 
@@ -91,9 +96,17 @@ impl<L: BlobConnection> Fetches<L> {
 impl<L: BlobConnection> Fetch<L> {
     fn attend(&mut self, store: &Store, chunk: &mut Vec<u8>, now: u64) -> FetchPoll {
         let mut count = 0;
-        match self.go_on(store, chunk, &mut count, now) {
-            Ok(has_more) => FetchPoll::Goes(count, has_more),
+        let went_on = self.go_on(store, chunk, &mut count, now);
+        if count > 0 {
+            self.last_ns = now;
+        }
+        match went_on {
             Err(text) => FetchPoll::Failed(count, text),
+            Ok(_) if now.saturating_sub(self.last_ns) >= SILENT_NS => {
+                let text = format!("no bytes have come for {} s", SILENT_NS / 1_000_000_000);
+                FetchPoll::Failed(count, text)
+            }
+            Ok(has_more) => FetchPoll::Goes(count, has_more),
         }
     }
 
@@ -147,5 +160,85 @@ impl<L: BlobConnection> Fetch<L> {
                 "it sent a message of kind {kind:?}, which no answer to a request for a blob has"
             )),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use gristmill_shm::ClientArena;
+    use gristmill_store::{BlobAvailability, BlobLimits, digest_of};
+
+    use super::*;
+
+    /// A connection to a node that sends a piece of a blob whenever the test has put one there.
+    struct Slow(Rc<RefCell<Option<Vec<u8>>>>);
+
+    impl BlobConnection for Slow {
+        fn open(&mut self, _: u64) -> Result<bool, String> {
+            Ok(false)
+        }
+
+        fn say(&mut self, _: &[u8]) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn flush(&mut self) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn hear(&mut self, chunk: &mut Vec<u8>) -> Result<bool, String> {
+            Ok(self.0.take().map(|piece| *chunk = piece).is_some())
+        }
+
+        fn unsent(&self) -> usize {
+            0
+        }
+    }
+
+    struct Nodes(Rc<RefCell<Option<Vec<u8>>>>);
+
+    impl BlobTransport for Nodes {
+        type Connection = Slow;
+
+        fn accept(&mut self, _: u64) -> Option<Slow> {
+            None
+        }
+
+        fn connect(&mut self, _: &str, _: u64) -> Result<Slow, String> {
+            Ok(Slow(Rc::clone(&self.0)))
+        }
+    }
+
+    #[test]
+    fn a_node_that_sends_nothing_for_too_long_is_given_up() {
+        let arena = ClientArena::create(0).expect("an arena");
+        let limits = BlobLimits { memory: u64::MAX, disk: 0, directory: std::env::temp_dir() };
+        let store = Store::new(arena.clone(), limits);
+        let content = arena.store(&vec![7; 1 << 20]).expect("a block");
+        let name = BlobName { digest: digest_of(&content), size: 1 << 20 };
+        assert!(matches!(store.want(name), Ok(BlobAvailability::Missing(_))));
+        let piece = Rc::new(RefCell::new(None));
+        let mut transport = Nodes(Rc::clone(&piece));
+        let (mut fetches, begun) = (Fetches::new(), 5);
+        let address = "192.0.2.1:7".to_owned();
+        fetches.begin(&mut transport, (name, address), begun).expect("it connects");
+        let mut failures_at = |now| {
+            let mut failures = Vec::new();
+            let fail = |_, text| failures.push(text);
+            let _ = fetches.attend((&store, &transport), now, |_, _| (), fail);
+            failures
+        };
+        let came = begun + SILENT_NS - 1;
+        let mut message = Vec::new();
+        Piece::write(&mut message, (name.digest, 0), 1000, |space| space.fill(7));
+        piece.replace(Some(message));
+        assert!(failures_at(came).is_empty());
+        assert!(failures_at(came + SILENT_NS - 1).is_empty(), "bytes have come meanwhile");
+        let failures = failures_at(came + SILENT_NS);
+        assert_eq!(failures, ["node at 192.0.2.1:7: no bytes have come for 60 s"]);
+        assert!(failures_at(came + 2 * SILENT_NS).is_empty(), "it is told once");
     }
 }
