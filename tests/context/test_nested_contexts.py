@@ -220,6 +220,15 @@ def test_what_cannot_be_sent_fails_where_it_is_submitted(make_executor: MakeExec
         make_executor(1).submit(outer).result()
 
 
+@pytest.mark.slow
+def test_a_setup_that_is_too_large_fails_where_it_is_submitted(make_executor: MakeExecutor) -> None:
+    def outer() -> None:
+        Context(len, bytes((1 << 30) + 1), name="model").submit(abs, -1)
+
+    with pytest.raises(MemoryError, match='context "model" is too large for the program'):
+        make_executor(1).submit(outer).result()
+
+
 def test_a_task_in_a_context_asks_for_nothing_else(make_executor: MakeExecutor) -> None:
     def outer(**needs: Any) -> None:
         current_executor().options(**needs)

@@ -56,7 +56,7 @@ pub use peers::{
     HandshakeServerError, Host, InboundTasks, LeaseNegotiator, LeaseTerms, Link, LinkHome,
     LinkOwner, LinkPort, LinkSizes, LinkWork, Links, NewLink, NodeEventCallback, PayloadStore,
     PeerEvent, PeerHandshake, PeerView, PendingHandshake, Redial, Sending, disagreement,
-    is_inbound,
+    is_inbound, setup_excess,
 };
 pub use results::{CallResult, CallValue, Results};
 pub use staging::{FetchedFiles, FileStager, StagingId};

@@ -33,6 +33,14 @@ fn above_limit(size: usize) -> String {
     )
 }
 
+/// Returns why a task cannot define a context: its setup, of `size` bytes, is larger than all definitions of a worker may be.
+/// Returns `None` if it is not.
+#[must_use]
+pub fn setup_excess(name: &str, size: usize) -> Option<String> {
+    let sizes = || format!("its setup takes {size} bytes, and the limit is {DEFINITIONS_MAX}");
+    (size > DEFINITIONS_MAX).then(|| large_context(Some(name), "the program", &sizes()))
+}
+
 /// Contexts of each end of a link that the other end knows.
 #[derive(Debug, Default)]
 pub struct LinkContexts {

@@ -47,8 +47,8 @@ pub use connection_manager::{
 };
 #[cfg(test)]
 pub(crate) use contexts::CONTEXT_SIZE;
-pub use contexts::ContextTelling;
 pub(crate) use contexts::size_of_context;
+pub use contexts::{ContextTelling, setup_excess};
 pub use dials::{Dials, Redial};
 pub use disagreement::disagreement;
 pub use handshake::{HandshakeChannel, PeerHandshake};

@@ -1,8 +1,10 @@
 //! Contexts that the tasks of this worker name: the worker assigns their numbers, and tells the client their
 //! definitions.
 
+use gristmill_client::setup_excess;
 use gristmill_wire::peer::{ContextTerms, Files};
 use gristmill_wire::{ContextId, NestedRequest, ResourceRequest};
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -40,7 +42,7 @@ impl Drop for NestedContext {
 /// safe, the seconds that an unused worker is kept, and the resources of each worker.
 ///
 /// # Errors
-/// `RuntimeError` if no task runs; `ValueError` if a time is invalid.
+/// `RuntimeError` if no task runs; `ValueError` if a time is invalid; `MemoryError` if the setup is too large.
 #[pyfunction]
 pub fn nested_define_context(
     name: &str,
@@ -48,6 +50,9 @@ pub fn nested_define_context(
     terms: (u16, bool, Option<f64>, (u16, u32, u64)),
 ) -> PyResult<NestedContext> {
     let (worker, _) = current()?;
+    if let Some(excess) = setup_excess(name, setup.as_bytes().len()) {
+        return Err(PyMemoryError::new_err(excess));
+    }
     let (workers_max, is_fork_safe, keep, (cores, gpus, memory)) = terms;
     let demand = ResourceRequest { cores, gpus, memory };
     let last = &worker.callee().nested.last_context;
