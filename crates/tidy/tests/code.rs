@@ -3,7 +3,7 @@
 use gristmill_tidy::{SourceFile, sources};
 
 /// Crates that may hold unsafe code.
-const UNSAFE_CRATES: &[&str] = &["sync", "shm", "keeper", "native"];
+const UNSAFE_CRATES: &[&str] = &["sync", "shm", "keeper", "native", "function"];
 
 /// Files outside `sync` that name the standard library's atomics: their words are not part of a protocol between threads that
 /// is model-checked.
