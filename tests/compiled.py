@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from gristmill.native import Library
 
 Compile = Callable[..., Path]
+ROOT = Path(__file__).parent.parent
 
 _COMPILERS = {
     ".c": ("cc", "-shared", "-fPIC", "-O1"),
@@ -45,6 +47,26 @@ def compile_library(tmp_path: Path) -> Compile:
         return file
 
     return compile_library
+
+
+def cargo_build(*arguments: str) -> Path:
+    """Builds ``crates/function``, or a part of it, and returns the folder of what was built."""
+    # A folder of its own: the tests of the crates, which may run beside these, hold the lock of theirs while they are built.
+    folder = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "functions"
+    command = ["cargo", "build", "--locked", "-q", "-p", "gristmill-function", *arguments]
+    subprocess.run([*command, "--target-dir", str(folder)], cwd=ROOT, check=True)
+    return folder / "debug"
+
+
+def rust_crate() -> list[str]:
+    """Returns the arguments with which ``rustc`` compiles a library of functions in safe Rust."""
+    folder = cargo_build("--lib")
+    built = folder / "libgristmill_function.rlib"
+    return [
+        "--edition=2024",
+        f"-Ldependency={folder / 'deps'}",
+        f"--extern=gristmill_function={built}",
+    ]
 
 
 @pytest.fixture
