@@ -79,6 +79,24 @@ subprocess.run("{compiler} -shared -fPIC -O2 {name}.{suffix} -o lib{name}.so".sp
 """
 
 
+def _compiled_rust(page: str, name: str) -> str:
+    """Returns code that compiles the code of a page to a library, where cargo puts it."""
+    return f"""
+import pathlib, re, subprocess, sys
+
+sys.path.append({str(ROOT / "tests")!r})
+from compiled import rust_crate
+
+page = pathlib.Path({str(ROOT / page)!r}).read_text()
+code = re.findall(r"```rust\\n(.*?)```", page, re.DOTALL)
+pathlib.Path("{name}.rs").write_text("\\n".join(code))
+built = pathlib.Path("target/release/lib{name}.so")
+built.parent.mkdir(parents=True)
+compiler = ["rustc", "--crate-type=cdylib", "-O", *rust_crate()]
+subprocess.run([*compiler, "{name}.rs", "-o", str(built)], check=True)
+"""
+
+
 _SOLVER = """
 pathlib.Path("solver.c").write_text("int solver_version;")
 solver = "cc -shared -fPIC solver.c -Wl,-soname,libsolver.so -o libsolver.so"
@@ -254,6 +272,14 @@ executor.shutdown()
         _compiled("docs/how-to/native-fortran.md", "signal", "fortran"),
         check="assert mean(x, 4) == 1.5",
         needs="gfortran",
+    ),
+    "docs/how-to/native-rust.md": Page(
+        _compiled_rust("docs/how-to/native-rust.md", "signals"),
+        check="""
+assert means(x).tolist() == [1.5, 1.5, 1.5]
+assert str(error) == "libsignals.so:parsed returned status 1: invalid float literal"
+""",
+        needs="cargo",
     ),
     "docs/how-to/native.md": Page(_compiled("docs/how-to/native.md", "kernels") + _SOLVER),
     "docs/how-to/parsl.md": Page(
