@@ -166,6 +166,8 @@ def judged(
         ([WITH_BUDGET], [LOST], [B, B, B]),
         # The last attempt was killed before it recorded its begin.
         ([WITH_BUDGET], [LOST], [B, B]),
+        # Its attempts were killed while they loaded the function.
+        ([WITH_BUDGET], [Outcome(Ending.LOST, "killed while importing module numpy")], []),
         ([PARENT], [WITH_CHILD], [B, *CHILD, E]),
         ([PARENT], [LOST], [B, *CHILD]),
         ([PLAIN, AFTER], [LOST, Outcome(Ending.DEPENDENCY_FAILED)], [B]),

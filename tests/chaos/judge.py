@@ -128,8 +128,9 @@ def _judge_ending(
     begun, ended = case.evidence.begun[plan.number], case.evidence.ended[plan.number]
     allowed = _allowed(plan, outcome, parent)
     # Faults may meet one task again and again. An attempt has started before it records that it began: in a fork,
-    # milliseconds before.
-    if begun + 1 >= min(plan.loss_retries + 1, _KILLS_MAX) and not outcome.is_cancelled:
+    # milliseconds before; and an attempt that is cut off while it loads the task records nothing.
+    is_used_up = begun + 1 >= min(plan.loss_retries + 1, _KILLS_MAX)
+    if (is_used_up or "while importing module" in outcome.text) and not outcome.is_cancelled:
         allowed |= {Ending.LOST}
     if outcome.ending not in allowed:
         expected = " or ".join(sorted(ending.value for ending in allowed))
