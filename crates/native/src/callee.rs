@@ -457,7 +457,9 @@ impl Callee for PythonCallee {
     fn call(&self, call: &TaskCall<'_>, out: &mut Vec<u8>) -> Reply {
         #[expect(clippy::cast_possible_truncation, reason = "marks are the low half")]
         let outer = self.mark.as_ref().map(|mark| mark.set(call.sequence as u32));
-        let reply = Python::attach(|py| self.reply_to(py, call, out));
+        // SAFETY: the worker runs its tasks on the thread of `serve`, which holds the interpreter; it releases it only
+        // in `while_idle`, during which no task runs.
+        let reply = self.reply_to(unsafe { Python::assume_attached() }, call, out);
         if let (Some(mark), Some(outer)) = (&self.mark, outer) {
             mark.restore(outer);
         }

@@ -22,6 +22,35 @@ impl<C: Callee> Worker<C> {
         started: u64,
         buffers: &mut Buffers,
     ) -> Result<(), WorkerEnd> {
+        let outer = self.enter(task);
+        let ran = self.perform_calls(task, started, buffers);
+        self.leave(outer);
+        let (done, loading) = ran?;
+        let ended = if done > 0 { ticks() } else { started };
+        self.callee.settle_output(ended.saturating_sub(started));
+        let answer = OutboundAnswer {
+            frame: &task.frame,
+            sequence: task.sequence,
+            times: Times { claimed: task.claimed, started: started + loading, ended },
+            verdict: if done > 0 { Verdict::Returned } else { Verdict::Skipped },
+            payload: &[],
+            is_arena: false,
+            worker_state: task.worker_state,
+        };
+        answer::write(&mut self.ends.borrow_mut(), &answer)?;
+        self.control.progress().end(task.sequence);
+        self.tell_returns()
+    }
+
+    /// Runs the calls of a batch that was entered. Returns their number, and the ticks that they took to load the
+    /// function.
+    #[inline]
+    fn perform_calls(
+        &self,
+        task: &TaskRecord,
+        started: u64,
+        buffers: &mut Buffers,
+    ) -> Result<(u32, u64), WorkerEnd> {
         let Buffers { body, out } = buffers;
         let mut calls = BatchCalls::new(&body[task.payload_at..]);
         let (mut done, mut published_at, mut loading) = (0, started, 0);
@@ -46,26 +75,13 @@ impl<C: Callee> Worker<C> {
             };
             out.clear();
             out.extend_from_slice(&[0; ResultFrame::SIZE]);
-            let reply = self.call(task, &call, out)?;
+            let reply = self.call_entered(&call, out)?;
             loading += self.callee.take_loading();
             self.callee.settle_output(0);
             self.write_result(reply, out, started)?;
             done += 1;
         }
-        let ended = if done > 0 { ticks() } else { started };
-        self.callee.settle_output(ended.saturating_sub(started));
-        let answer = OutboundAnswer {
-            frame: &task.frame,
-            sequence: task.sequence,
-            times: Times { claimed: task.claimed, started: started + loading, ended },
-            verdict: if done > 0 { Verdict::Returned } else { Verdict::Skipped },
-            payload: &[],
-            is_arena: false,
-            worker_state: task.worker_state,
-        };
-        answer::write(&mut self.ends.borrow_mut(), &answer)?;
-        self.control.progress().end(task.sequence);
-        self.tell_returns()
+        Ok((done, loading))
     }
 
     /// Publishes the results written so far and wakes the client, if the last time (`published_at`) is longer than

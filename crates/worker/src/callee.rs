@@ -111,8 +111,8 @@ pub trait Callee {
     }
 
     /// Waits, within a bound, until what the last calls wrote to the standard streams is out: the worker calls this before
-    /// it publishes their results. `ran` is the ticks that the last call took, or the calls of a batch together. A callee that cannot tell cheaply if a call
-    /// has written asks the system only after calls that were long enough for it.
+    /// it publishes their results. `ran` is the ticks that the last call took, or the calls of a batch together. A callee
+    /// that cannot tell cheaply if a call has written asks the system only after calls that were long enough for it.
     #[inline]
     fn settle_output(&self, ran: u64) {
         let _ = ran;

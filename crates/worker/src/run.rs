@@ -67,6 +67,15 @@ pub(crate) struct TaskStack {
     pub spare_buffers: RefCell<Vec<Buffers>>,
 }
 
+/// What the innermost task replaced.
+pub(crate) struct OuterTask {
+    /// Sequence + 1 of the task outside of it; 0 if there is none.
+    current: u64,
+    /// The deadline of that task, monotonic nanoseconds; `u64::MAX` if it has none.
+    deadline_ns: u64,
+    task: Option<TaskId>,
+}
+
 impl TaskStack {
     fn new(running: CurrentTask) -> Self {
         Self {
@@ -338,21 +347,46 @@ impl<C: Callee> Worker<C> {
 
     /// Runs one call as the innermost one.
     #[inline]
-    pub(crate) fn call(
+    fn call(
         &self,
         task: &TaskRecord,
         call: &TaskCall<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Reply, WorkerEnd> {
-        let outer = self.stack.running.replace(task.sequence + 1);
-        let outer_deadline = self.stack.running.replace_deadline(task.deadline_ns());
-        let outer_task = self.stack.task.replace(Some(task.frame.task));
+        let outer = self.enter(task);
+        let reply = self.call_entered(call, out);
+        self.leave(outer);
+        reply
+    }
+
+    /// Makes a task the innermost one. Returns what it replaced, for [`Self::leave`].
+    #[inline]
+    pub(crate) fn enter(&self, task: &TaskRecord) -> OuterTask {
         self.stack.depth.set(self.stack.depth.get() + 1);
-        let reply = self.callee.call(call, out);
+        OuterTask {
+            current: self.stack.running.replace(task.sequence + 1),
+            deadline_ns: self.stack.running.replace_deadline(task.deadline_ns()),
+            task: self.stack.task.replace(Some(task.frame.task)),
+        }
+    }
+
+    /// Makes the outer task the innermost one again.
+    #[inline]
+    pub(crate) fn leave(&self, outer: OuterTask) {
         self.stack.depth.set(self.stack.depth.get() - 1);
-        self.stack.task.set(outer_task);
-        self.stack.running.replace_deadline(outer_deadline);
-        self.stack.running.replace(outer);
+        self.stack.task.set(outer.task);
+        self.stack.running.replace_deadline(outer.deadline_ns);
+        self.stack.running.replace(outer.current);
+    }
+
+    /// Runs a call of the task that was entered last.
+    #[inline]
+    pub(crate) fn call_entered(
+        &self,
+        call: &TaskCall<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Reply, WorkerEnd> {
+        let reply = self.callee.call(call, out);
         match self.broken.take() {
             Some(end) => Err(end),
             None => Ok(reply),
