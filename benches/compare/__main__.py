@@ -23,6 +23,8 @@ from benches.rows import GROUPS, ROWS
 from gristmill import instruments
 
 PAIRS, PAIRS_MAX = 25, 100
+#: The names of blocks that measure ours without a peer, or beside that one.
+CONTESTS = (ALONE, *PEERS)
 
 
 class Comparison:
@@ -91,16 +93,20 @@ def blocks_of(row: Row) -> list[Block]:
     with_ours = {line.block for line in row.lines() if line.ours}
     all_blocks = row.blocks(Settings(quick=True, is_alone=True))
     blocks = {block.name: block for block in all_blocks if block.name in with_ours}
-    if not all(name == ALONE or name in PEERS for name in blocks):
+    if not all(is_contest(block) for block in blocks.values()):
         return list(blocks.values())
-    order = [ALONE, *PEERS]
-    return [blocks[min(blocks, key=order.index)]]
+    return [blocks[min(blocks, key=CONTESTS.index)]]
+
+
+def is_contest(block: Block) -> bool:
+    """Returns whether a block differs from others of its row only by the peer."""
+    return block.name in CONTESTS
 
 
 def compare(row: Row, base: Build, head: Build, pairs: int) -> Iterator[tuple[str, ...]]:
     """Measures a row; returns a line of the table for each series."""
     for block in blocks_of(row):
-        name = row.key if block.name == ALONE or block.name in PEERS else f"{row.key} {block.name}"
+        name = row.key if is_contest(block) else f"{row.key} {block.name}"
         comparison = Comparison(row, block, base, head)
         try:
             comparison.measure(pairs)

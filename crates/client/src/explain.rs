@@ -99,7 +99,7 @@ impl Inner {
         }
     }
 
-    /// Returns the reason why what a task needs is not free.
+    /// Returns the text about a resource that a task lacks.
     fn why_not_enough(
         &self,
         taken: &TakenResources,

@@ -126,7 +126,7 @@ impl Core {
             self.tasks[index].flags &= !flag::RECALLED;
             self.stop_at_peer(index, port);
         } else {
-            self.interrupt(index, port);
+            self.stop_attempt(index, port);
         }
     }
 
@@ -141,7 +141,7 @@ impl Core {
 
     /// Interrupts the running attempt and starts its grace. Without a grace the attempt is not interrupted: it could end in
     /// the time until the kill, or not, and would spare its worker by luck.
-    pub(crate) fn interrupt(&mut self, index: u32, port: &mut impl Port) {
+    pub(crate) fn stop_attempt(&mut self, index: u32, port: &mut impl Port) {
         let task = &self.tasks[index];
         let (slot, extra) = (usize::from(task.slot), task.extra);
         let grace_ns = self.extras[extra].grace_ns;

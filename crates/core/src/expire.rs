@@ -72,7 +72,7 @@ impl Core {
             StartState::At(began) if began.saturating_add(timeout_ns) <= self.now => {
                 self.tasks[index].flags |= flag::TIMED_OUT;
                 self.extras[extra].stopped_ticks = port.ticks();
-                self.interrupt(index, port);
+                self.stop_attempt(index, port);
                 return;
             }
             StartState::At(began) => began.saturating_add(timeout_ns),

@@ -88,7 +88,7 @@ impl<'a> Call<'a> {
     }
 
     /// Makes other room for the output, all zero, and returns it. All of it is the result, unless [`Call::set_size`] says less.
-    /// What was written before is lost.
+    /// The former output is lost.
     ///
     /// # Errors
     /// If there is no memory; nothing has changed then.

@@ -67,7 +67,7 @@ pub(crate) struct TaskStack {
     pub spare_buffers: RefCell<Vec<Buffers>>,
 }
 
-/// What the innermost task replaced.
+/// The values of the stack of tasks that the innermost task replaced.
 pub(crate) struct OuterTask {
     /// Sequence + 1 of the task outside of it; 0 if there is none.
     current: u64,
